@@ -1,0 +1,1 @@
+"""labnet: a Kubernetes cluster's network, built from the real thing on one machine."""

@@ -1,0 +1,1 @@
+"""Kubernetes objects: the registry of resources, labels, selectors, patches, validation."""

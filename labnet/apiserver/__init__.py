@@ -1,0 +1,1 @@
+"""kube-apiserver: Flask on top, the store below."""

@@ -1,0 +1,1 @@
+"""flannel's backends: from subnet leases to routes, neighbours and forwarding entries."""

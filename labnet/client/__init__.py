@@ -1,0 +1,1 @@
+"""A Kubernetes API client: requests, list/watch, informers."""

@@ -1,0 +1,1 @@
+"""Container networking: the bridge plugin and host-local addresses, as plans."""

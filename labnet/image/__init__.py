@@ -1,0 +1,1 @@
+"""The images of the process runtime: what each name starts."""

@@ -1,0 +1,1 @@
+"""Address arithmetic: which subnet, which address, which port is free."""

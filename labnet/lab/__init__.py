@@ -1,0 +1,1 @@
+"""The composition root: sandbox, PID 1, underlay, components, state directory."""

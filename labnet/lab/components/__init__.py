@@ -1,0 +1,1 @@
+"""The entry point of each component: its configuration, its parts put together."""

@@ -1,0 +1,1 @@
+"""PID 1 of a lab: zygote, reaper and supervisor."""

@@ -1,0 +1,1 @@
+"""What runs on every node: kubelet, kube-proxy, flanneld."""

@@ -1,0 +1,1 @@
+"""Desired and observed state of a node's network, and the operations between them."""

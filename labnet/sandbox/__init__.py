@@ -1,0 +1,1 @@
+"""Pod sandboxes and containers as plain values, and how they are planned."""

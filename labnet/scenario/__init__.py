@@ -1,0 +1,1 @@
+"""Scenario files: YAML in, a checked Lab and Kubernetes objects out."""

@@ -1,0 +1,1 @@
+"""kube-scheduler: filter, score, bind."""

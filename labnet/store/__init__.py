@@ -1,0 +1,1 @@
+"""etcd, and an in-memory twin of it, behind one protocol."""

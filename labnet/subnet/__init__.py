@@ -1,0 +1,1 @@
+"""flannel's subnet leases, in flannel's own etcd format."""
