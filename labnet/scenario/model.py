@@ -72,7 +72,6 @@ class Client:
 class ControlPlane:
     """Knobs of the control plane; durations in seconds."""
 
-    durable: bool = False
     node_monitor_grace: float = 40.0
     node_lease: float = 40.0
 
