@@ -1,9 +1,7 @@
-"""The registry: every kind of object the API server serves, one entry each.
+"""The registry: every kind of object the API server serves, looked up by its names.
 
-A resource is known by three names: the *kind* in an object (``Deployment``), the
-*plural* in a URL (``deployments``) and its *group/version* (``apps/v1``). Discovery,
-URL routing, storage keys, Table columns and the OpenAPI documents are all read off
-this table; adding a kind is adding an entry.
+Discovery, URL routing, storage keys, Table columns and the OpenAPI documents are all
+read off one table, ``kinds.KINDS``; adding a kind is adding an entry there.
 
 The same stored object may be shown in several versions: ``extensions/v1beta1``
 Deployments are ``apps/v1`` Deployments in an older dress (``hub`` names the version
@@ -12,102 +10,54 @@ that is stored), exactly as the articles' manifests expect.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from labnet.api.kinds import KINDS
+from labnet.api.resource import ALL_VERBS, Resource, Subresource
 
-ALL_VERBS = (
-    "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",
-)  # fmt: skip
+__all__ = [
+    "ALL_VERBS",
+    "Resource",
+    "Subresource",
+    "by_kind",
+    "find",
+    "group_versions",
+    "resources_of",
+    "stored",
+    "stored_as",
+]
 
-
-@dataclass(frozen=True, slots=True)
-class Subresource:
-    """One path below an object, e.g. ``pods/web/log``."""
-
-    name: str
-    verbs: tuple[str, ...]
-    group: str = ""  # of the kind it takes and answers; "" with version "": the parent's
-    version: str = ""
-    kind: str = ""  # "": the parent's kind
-
-
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """One kind in one version, and everything that follows from it being that kind."""
-
-    group: str  # "" is the core group
-    version: str
-    kind: str
-    plural: str
-    namespaced: bool = True
-    short_names: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    verbs: tuple[str, ...] = ALL_VERBS  # ("create",) for reviews, which are never stored
-    subresources: tuple[Subresource, ...] = ()
-    storage: str = ""  # path below /registry; "": never stored
-    hub: str = ""  # apiVersion of the stored object; "": this one
-    field_labels: tuple[str, ...] = ()  # beside metadata.name and metadata.namespace
-    graceful: bool = False  # DELETE waits for somebody to finish (pods)
-    generation: bool = False  # metadata.generation counts changes of the spec
-
-    @property
-    def api_version(self) -> str:
-        """``v1`` or ``apps/v1``: what an object says in ``apiVersion``."""
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def stored_version(self) -> str:
-        """The apiVersion that objects of this resource have in the store."""
-        return self.hub or self.api_version
-
-    @property
-    def singular(self) -> str:
-        """The kind in lower case, as Kubernetes derives it."""
-        return self.kind.lower()
-
-    @property
-    def list_kind(self) -> str:
-        """E.g. ``PodList``."""
-        return f"{self.kind}List"
-
-    def subresource(self, name: str) -> Subresource | None:
-        """Return the subresource called ``name``, or None."""
-        return next((s for s in self.subresources if s.name == name), None)
-
-    @property
-    def has_status(self) -> bool:
-        """Whether status is written apart from the rest, through ``/status``."""
-        return self.subresource("status") is not None
-
-    def key(self, namespace: str, name: str) -> str:
-        """Return the store's key of one object: ``/registry/pods/default/web``."""
-        return f"{self.prefix(namespace)}{name}"
-
-    def prefix(self, namespace: str = "") -> str:
-        """Return the prefix of all keys, or of those of one namespace; ends with ``/``."""
-        below = f"{namespace}/" if self.namespaced and namespace else ""
-        return f"/registry/{self.storage}/{below}"
+_BY_PATH = {(r.group, r.version, r.plural): r for r in KINDS}
+_BY_KIND = {(r.api_version, r.kind): r for r in KINDS}
 
 
 def find(group: str, version: str, plural: str) -> Resource | None:
     """Return the resource behind ``/apis/<group>/<version>/…/<plural>``, or None."""
-    raise NotImplementedError
+    return _BY_PATH.get((group, version, plural))
 
 
 def by_kind(api_version: str, kind: str) -> Resource | None:
     """Return the resource of an object with this apiVersion and kind, or None."""
-    raise NotImplementedError
+    return _BY_KIND.get((api_version, kind))
 
 
 def group_versions() -> tuple[tuple[str, str], ...]:
-    """Return every (group, version), preferred ones first; the core group leads."""
-    raise NotImplementedError
+    """Return every (group, version), preferred ones first; the core group leads.
+
+    Clients that are told only ``deployments`` take the first group that has them.
+    """
+    return tuple(dict.fromkeys((r.group, r.version) for r in KINDS))
 
 
 def resources_of(group: str, version: str) -> tuple[Resource, ...]:
     """Return the resources of one group version, in the order of their plurals."""
-    raise NotImplementedError
+    found = (r for r in KINDS if (r.group, r.version) == (group, version))
+    return tuple(sorted(found, key=lambda r: r.plural))
 
 
 def stored() -> tuple[Resource, ...]:
     """Return one resource per kind that is stored, in its stored version."""
-    raise NotImplementedError
+    return tuple(r for r in KINDS if r.storage and not r.hub)
+
+
+def stored_as(resource: Resource) -> Resource:
+    """Return ``resource`` in the version that is stored."""
+    return _BY_KIND[(resource.stored_version, resource.kind)]
