@@ -1,0 +1,1 @@
+"""Measurements, printed as tables. Figures are ratios to something run beside them."""
