@@ -77,10 +77,11 @@ def _etcd_ready() -> float:
 def _answers(url: str) -> bool:
     import urllib.request
 
-    with contextlib.suppress(OSError):
+    try:
         with urllib.request.urlopen(f"{url}/health", timeout=1) as answer:
             return b"true" in answer.read()
-    return False
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager
