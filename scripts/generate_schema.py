@@ -103,6 +103,11 @@ def with_beta(lines: dict[str, str]) -> dict[str, str]:
             )
             schema = json.loads("{" + text + "}")
             renamed = next(iter(schema))
+            # That version takes a selector from the template's labels when there is none.
+            if "required" in schema[renamed]:
+                schema[renamed]["required"] = [
+                    name for name in schema[renamed]["required"] if name != "selector"
+                ]
             for gvk in schema[renamed].get("x-kubernetes-group-version-kind", ()):
                 gvk.update(group="extensions", version="v1beta1")
             both[renamed] = _line(renamed, schema[renamed])

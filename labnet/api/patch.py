@@ -11,12 +11,22 @@ from __future__ import annotations
 
 from labnet.api.codec import Decoded, FieldValidation
 from labnet.api.meta import Object
+from labnet.api.patch_types import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    PATCH_TYPES,
+    STRATEGIC_PATCH,
+)
 
-JSON_PATCH = "application/json-patch+json"
-MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
-PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+__all__ = [
+    "APPLY_PATCH",
+    "JSON_PATCH",
+    "MERGE_PATCH",
+    "PATCH_TYPES",
+    "STRATEGIC_PATCH",
+    "patched",
+]
 
 
 def patched(
