@@ -9,13 +9,24 @@ remembers both on disk, so that a restarted kubelet finds its pods' addresses ag
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Protocol
 
+from labnet.cni import bridge, host_local
+from labnet.cni import result as cni
+from labnet.cni.host_local import AddressStore
+from labnet.errors import LabnetError, OpFailed, Unavailable
+from labnet.ipam.addresses import pod_range
+from labnet.plan.diff import diff
 from labnet.plan.kernel import Kernel
+from labnet.plan.ops import Attach, DisablePort
+from labnet.subnet import file as subnet_file
+from labnet.subnet.file import SubnetEnv
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +75,11 @@ class PodNetwork(Protocol):
 
 
 class BridgeNetwork:
-    """The bridge plugin and host-local on one node, over the :class:`Kernel` given."""
+    """The bridge plugin and host-local on one node, over the :class:`Kernel` given.
+
+    What it knows is in files below ``state_dir``, in CNI's own places: addresses in
+    ``networks/cbr0``, results in ``results``, the configuration in ``net.d``.
+    """
 
     def __init__(
         self,
@@ -74,4 +89,136 @@ class BridgeNetwork:
         range_start: IPv4Address | None = None,
         reserved: Collection[IPv4Address] = (),
     ) -> None:
-        raise NotImplementedError
+        self._kernel = kernel
+        self._subnet_file = subnet_file
+        self._state = state_dir
+        self._range_start = range_start
+        self._reserved = frozenset(reserved)
+        self._bridge = threading.Lock()  # two first pods must not both make cni0
+        self._addresses = AddressStore(state_dir / "networks" / cni.NETWORK)
+
+    def ready(self) -> bool:
+        """Return whether subnet.env is there."""
+        return subnet_file.read(self._subnet_file) is not None
+
+    def add(
+        self,
+        sandbox_id: str,
+        netns: int,
+        requested: IPv4Address | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> PodAddress:
+        """Attach a pod; see :meth:`PodNetwork.add`."""
+        if there := self.check(sandbox_id):
+            return there
+        env = self._environment()
+        container = cni.container_id(sandbox_id)
+        within = pod_range(env.subnet, self._range_start)
+        address = host_local.allocate(
+            self._addresses, within, container, cni.INTERFACE, requested, self._reserved
+        )
+        try:
+            made = self._attach(sandbox_id, netns, address, env)
+        except (LabnetError, OSError):
+            host_local.release(self._addresses, container)
+            raise
+        self._remember(sandbox_id, made, env, labels or {})
+        return _pod_address(made)
+
+    def delete(self, sandbox_id: str) -> None:
+        """Detach a pod and free its address.
+
+        The port stops at once; the pair itself goes with the pod's namespace, which
+        the kernel takes apart for a hundred pods in the time that deleting seven
+        links one by one would take.
+        """
+        container = cni.container_id(sandbox_id)
+        path = self._cache(container)
+        found = _parse(path)
+        if found:
+            self._disable(found[1].port)
+        host_local.release(self._addresses, container)
+        path.unlink(missing_ok=True)
+
+    def check(self, sandbox_id: str) -> PodAddress | None:
+        """Return how a pod is attached, None if it is not."""
+        found = _parse(self._cache(cni.container_id(sandbox_id)))
+        return _pod_address(found[1]) if found else None
+
+    def list(self) -> dict[str, PodAddress]:
+        """Return every attached sandbox by id."""
+        paths = (self._state / "results").glob(f"{cni.NETWORK}-*")
+        found = filter(None, map(_parse, paths))
+        return {sandbox: _pod_address(made) for sandbox, made in found}
+
+    def _environment(self) -> SubnetEnv:
+        env = subnet_file.read(self._subnet_file)
+        if env is None:
+            raise Unavailable(
+                f"the pod network is not ready: {self._subnet_file} is missing",
+                hint="flanneld writes it once it has a subnet lease; see its log",
+            )
+        return env
+
+    def _attach(
+        self, sandbox: str, netns: int, address: IPv4Address, env: SubnetEnv
+    ) -> cni.Attachment:
+        with self._bridge:
+            observed = self._kernel.observe(bridge.SCOPE)
+            self._kernel.apply_all(diff(bridge.desired(env.subnet, env.mtu), observed))
+        cable = bridge.cable(sandbox, address, env.subnet, env.mtu)
+        self._kernel.attach(Attach(cable, f"pod sandbox {sandbox} starts"), netns)
+        return cni.Attachment(
+            container=cni.container_id(sandbox),
+            address=cable.address,
+            gateway=cable.gateway,
+            bridge=cable.bridge,
+            port=cable.port,
+            port_mac=cable.port_mac,
+            mac=cable.mac,
+        )
+
+    def _disable(self, port: str) -> None:
+        try:
+            self._kernel.apply(DisablePort(port, "its pod ends"))
+        except OpFailed:  # the pod's namespace, and the port with it, are gone already
+            return
+
+    def _cache(self, container: str) -> Path:
+        return self._state / "results" / cni.cache_name(container)
+
+    def _remember(
+        self, sandbox: str, made: cni.Attachment, env: SubnetEnv, labels: Mapping[str, str]
+    ) -> None:
+        mac = bridge.pod_mac(made.gateway)
+        path = self._cache(made.container)
+        _write(path, cni.cached(made, mac, sandbox, labels))
+        conflist = self._state / "net.d" / "10-flannel.conflist"
+        text = json.dumps(cni.conflist(env.mtu, str(env.subnet)), indent=2) + "\n"
+        if not conflist.is_file() or conflist.read_text() != text:
+            _write(conflist, text)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.new")
+    beside.write_text(text)
+    beside.replace(path)
+
+
+def _parse(path: Path) -> tuple[str, cni.Attachment] | None:
+    try:
+        return cni.parse_cached(path.read_text())
+    except (FileNotFoundError, ValueError, LookupError, TypeError):
+        return None
+
+
+def _pod_address(made: cni.Attachment) -> PodAddress:
+    return PodAddress(
+        ip=made.address.ip,
+        gateway=made.gateway,
+        prefix_length=made.address.network.prefixlen,
+        interface=made.interface,
+        host_interface=made.port,
+        mac=made.mac,
+    )

@@ -1,0 +1,138 @@
+"""host-local: a pod's address, out of the node's subnet, remembered in files.
+
+The CNI plugin of that name asks nobody: each node owns a subnet, so it alone decides.
+Its memory is a directory with one file per address, named by the address and holding
+the container id and interface; making the file with O_EXCL *is* the reservation, and
+``last_reserved_ip.0`` says where to go on. Format and place are those of the real
+plugin (containernetworking/plugins ``plugins/ipam/host-local/backend/disk``), so
+``ls /var/lib/cni/networks/cbr0`` teaches the same here as on a real node.
+
+One thing is labnet's own: *reserved* addresses are given only to a pod that asks for
+one by name, which is how a scenario's pinned addresses stay free for their owners.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from ipaddress import AddressValueError, IPv4Address
+from pathlib import Path
+
+from labnet.errors import AlreadyExists, Exhausted
+from labnet.ipam.addresses import Range, next_free
+
+LAST_RESERVED = "last_reserved_ip.0"  # 0: the first (here the only) range
+LINE_BREAK = "\r\n"
+
+
+class AddressStore:
+    """The directory of one network, ``<state>/networks/<network>``."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._read: dict[IPv4Address, str] = {}  # files are read once: they never change
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep every other process and thread out meanwhile."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with (self.directory / "lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def held(self) -> dict[IPv4Address, str]:
+        """Return each reserved address with the id of the container that holds it."""
+        there = frozenset(self._there())
+        self._read = {address: self._read.get(address) or self._owner(address) for address in there}
+        return dict(self._read)
+
+    def _there(self) -> Iterator[IPv4Address]:
+        for path in self.directory.iterdir() if self.directory.is_dir() else ():
+            try:
+                yield IPv4Address(path.name)
+            except AddressValueError:  # lock, last_reserved_ip.0
+                continue
+
+    def _owner(self, address: IPv4Address) -> str:
+        content = (self.directory / str(address)).read_text()
+        return content.split("\n", 1)[0].strip()
+
+    def last(self) -> IPv4Address | None:
+        """Return the address given out last, None before the first."""
+        try:
+            return IPv4Address((self.directory / LAST_RESERVED).read_text().strip())
+        except (FileNotFoundError, AddressValueError):
+            return None
+
+    def reserve(self, address: IPv4Address, container: str, interface: str) -> bool:
+        """Take ``address`` for ``container``; False if somebody has it."""
+        try:
+            with (self.directory / str(address)).open("x") as file:
+                file.write(container + LINE_BREAK + interface)
+        except FileExistsError:
+            return False
+        (self.directory / LAST_RESERVED).write_text(str(address))
+        return True
+
+    def release(self, address: IPv4Address) -> None:
+        """Give ``address`` back; fine if nobody has it."""
+        (self.directory / str(address)).unlink(missing_ok=True)
+        self._read.pop(address, None)
+
+
+def allocate(
+    store: AddressStore,
+    within: Range,
+    container: str,
+    interface: str,
+    requested: IPv4Address | None = None,
+    reserved: Collection[IPv4Address] = (),
+) -> IPv4Address:
+    """Reserve an address for ``container`` and return it.
+
+    A container that holds one keeps it. ``requested`` may be any address of the subnet,
+    also one below the range's start. Raises ``AlreadyExists`` where another container
+    holds it, ``Exhausted``, ``ValueError`` where it can be nobody's.
+    """
+    with store.locked():
+        held = store.held()
+        mine = next((ip for ip, owner in held.items() if owner == container), None)
+        if mine and requested in (None, mine):
+            return mine
+        address = choose(within, held, store.last(), requested, reserved)
+        if not store.reserve(address, container, interface):
+            raise Exhausted(f"{address} was taken meanwhile by another program")
+        if mine:
+            store.release(mine)
+        return address
+
+
+def release(store: AddressStore, container: str) -> tuple[IPv4Address, ...]:
+    """Free what ``container`` holds; return it."""
+    with store.locked():
+        mine = tuple(ip for ip, owner in store.held().items() if owner == container)
+        for address in mine:
+            store.release(address)
+        return mine
+
+
+def choose(
+    within: Range,
+    held: dict[IPv4Address, str],
+    last: IPv4Address | None,
+    requested: IPv4Address | None,
+    reserved: Collection[IPv4Address],
+) -> IPv4Address:
+    """Decide which address comes next. Pure; errors as for :func:`allocate`."""
+    if requested is None:
+        return next_free(within, held.keys() | set(reserved), last)
+    if requested in held:
+        raise AlreadyExists(
+            f"address {requested} is held by pod sandbox {held[requested]}",
+            hint="the pod that holds it must go first",
+        )
+    ends = (within.subnet.network_address, within.subnet.broadcast_address)
+    if requested not in within.subnet or requested in (within.gateway, *ends):
+        raise ValueError(f"{requested} is no pod address of this node's subnet {within.subnet}")
+    return requested
