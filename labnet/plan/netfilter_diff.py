@@ -1,0 +1,262 @@
+"""From what is there to what is wanted, in transactions that never break traffic.
+
+Between any two transactions a packet meets either the old or the new way of a service.
+That follows from the order:
+
+1. chains are written callees first, so that whatever a rule jumps to is complete:
+   endpoints (KUBE-SEP), then services (KUBE-SVC, KUBE-EXT), then the rules that lead to
+   them in the shared chains (KUBE-NODEPORTS, KUBE-SERVICES);
+2. then the hooks in the built-in chains, if they are missing;
+3. deletions last: rules of shared chains, then chains, callers first.
+
+A chain of one service is rewritten whole inside one transaction; a shared chain, with a
+rule or more for every service, is edited with single inserts and deletes. Transactions
+are kept small because the kernel gets each in one netlink message, and the socket of an
+ordinary user holds 212,992 bytes (net.core.wmem_default); root's would hold more.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+
+from labnet.plan.netfilter import (
+    Chains,
+    Hook,
+    NetfilterState,
+    Rules,
+    Transaction,
+    Wanted,
+    jump_target,
+)
+from labnet.plan.netfilter_effect import BUILT_IN
+
+BUDGET = 120_000  # bytes of netlink message per transaction, as estimated by `weight`
+
+_BUILT_IN = {chain for chains in BUILT_IN.values() for chain in chains}
+
+Unit = tuple[str, ...]  # lines that must share a transaction
+
+
+def diff(wanted: Wanted, observed: NetfilterState, budget: int = BUDGET) -> tuple[Transaction, ...]:
+    """Return the transactions that make ``observed`` what is ``wanted``, in order.
+
+    Only what ``wanted`` owns is touched. Equal states give none.
+    """
+    tables = sorted({*wanted.state.tables, *observed.tables}, key=_table_order)
+    plan: list[Transaction] = []
+    for table in tables:
+        plan += _packed(table, _writes(table, wanted, observed), "write chains", budget)
+    for table in tables:
+        plan += _packed(table, _missing_hooks(table, wanted, observed), "hook in", budget)
+    for table in tables:
+        plan += _packed(table, _stale_hooks(table, wanted, observed), "unhook", budget)
+        plan += _packed(table, _stale_rules(table, wanted, observed), "remove rules", budget)
+        plan += _packed(table, _stale_chains(table, wanted, observed), "remove chains", budget)
+    return tuple(plan)
+
+
+def owns(wanted: Wanted, chain: str) -> bool:
+    """Return whether ``chain`` belongs to the owner of ``wanted``."""
+    return chain in wanted.owned or chain.startswith(_prefixes(wanted.owned))
+
+
+@cache
+def _prefixes(owned: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in owned if name.endswith("-"))
+
+
+def weight(line: str) -> int:
+    """Return about how many bytes ``line`` takes in the netlink message, rather too many.
+
+    An iptables match travels as its kernel structure: a comment always takes 256
+    bytes, a ``recent`` list 228, whatever their text.
+    """
+    if not line.startswith(("-A", "-I")):
+        return 200
+    return (
+        260
+        + 100 * line.count(" -m ")
+        + 200 * line.count(" --comment ")
+        + 200 * line.count(" -m recent ")
+    )
+
+
+def _table_order(table: str) -> tuple[bool, str]:
+    # nat first: a service that gets its first endpoint must be translated before
+    # filter stops rejecting it.
+    return (table != "nat", table)
+
+
+def _writes(table: str, wanted: Wanted, observed: NetfilterState) -> Iterator[Unit]:
+    there = observed.chains(table)
+    want = wanted.state.chains(table)
+    changed = {
+        name: rules
+        for name, rules in want.items()
+        if (old := there.get(name)) is not rules and old != rules
+    }
+    for name in _callees_first(changed):
+        if name in wanted.shared:
+            yield from _inserts(name, there.get(name), changed[name])
+        else:
+            yield (f":{name} - [0:0]", *(f"-A {name} {rule}" for rule in changed[name]))
+
+
+def _inserts(chain: str, old: Rules | None, new: Rules) -> Iterator[Unit]:
+    """Bring every missing rule of ``new`` into ``chain``, each at its place.
+
+    Positions count the stale rules that are still there: those go in a later step.
+    """
+    if old is None:
+        yield (f":{chain} - [0:0]",)
+    merged = _merge(old or (), new)
+    tail = max((n for n, (kind, _) in enumerate(merged) if kind != "new"), default=-1)
+    for n, (kind, rule) in enumerate(merged):
+        if kind == "new":
+            yield (f"-A {chain} {rule}" if n > tail else f"-I {chain} {n + 1} {rule}",)
+
+
+def _merge(old: Rules, new: Rules) -> list[tuple[str, str]]:
+    """Return ``old`` with the missing rules of ``new`` worked in, top to bottom.
+
+    Each rule is ``kept``, ``stale`` (to be deleted later) or ``new``.
+    """
+    keep_old, keep_new = _kept(old, new)
+    merged: list[tuple[str, str]] = []
+    done_old = done_new = 0
+    for at_old, at_new in zip([*keep_old, len(old)], [*keep_new, len(new)], strict=True):
+        merged += [("new", rule) for rule in new[done_new:at_new]]
+        merged += [("stale", rule) for rule in old[done_old:at_old]]
+        merged += [("kept", rule) for rule in old[at_old : at_old + 1]]
+        done_old, done_new = at_old + 1, at_new + 1
+    return merged
+
+
+def _kept(old: Rules, new: Rules) -> tuple[list[int], list[int]]:
+    """Return positions in ``old`` and in ``new`` of the rules that stay where they are.
+
+    The longest run of common rules in the same order, so that a chain whose order is
+    disturbed heals with the fewest edits.
+    """
+    where: dict[str, int] = {}
+    for position, rule in enumerate(old):
+        where.setdefault(rule, position)
+    pairs = [(where.pop(rule), i) for i, rule in enumerate(new) if rule in where]
+    run = _longest_rising([position for position, _ in pairs])
+    return [pairs[n][0] for n in run], [pairs[n][1] for n in run]
+
+
+def _longest_rising(numbers: Sequence[int]) -> list[int]:
+    """Return the indices of a longest rising subsequence (patience sorting)."""
+    tails: list[int] = []  # smallest number that ends a run of each length
+    ends: list[int] = []  # and its index
+    before: list[int] = []  # index of the predecessor in its run, -1 for none
+    for n, number in enumerate(numbers):
+        length = bisect_left(tails, number)
+        tails[length : length + 1] = [number]
+        ends[length : length + 1] = [n]
+        before.append(ends[length - 1] if length else -1)
+    run: list[int] = []
+    n = ends[-1] if ends else -1
+    while n >= 0:
+        run.append(n)
+        n = before[n]
+    return run[::-1]
+
+
+def _missing_hooks(table: str, wanted: Wanted, observed: NetfilterState) -> Iterator[Unit]:
+    """Insert each missing hook at the top, the last of the list first."""
+    there = observed.chains(table)
+    made = {*there, *BUILT_IN.get(table, ())}
+    for hook in reversed([h for h in wanted.hooks if h.table == table]):
+        if hook.chain not in made:  # somebody else's, who has not come yet
+            made.add(hook.chain)
+            yield (f":{hook.chain} - [0:0]",)
+        if hook.rule not in there.get(hook.chain, ()):
+            yield (f"-I {hook.chain} {hook.rule}",)
+
+
+def _stale_hooks(table: str, wanted: Wanted, observed: NetfilterState) -> Iterator[Unit]:
+    """Remove jumps into our chains that nobody wants any more, and second copies."""
+    hooks = set(wanted.hooks)
+    for chain, rules in observed.chains(table).items():
+        if chain not in _BUILT_IN:  # its owner may jump to our chains
+            continue
+        seen: set[str] = set()
+        for rule in rules:
+            if owns(wanted, jump_target(rule)) and (
+                rule in seen or Hook(table, chain, rule) not in hooks
+            ):
+                yield (f"-D {chain} {rule}",)
+            seen.add(rule)
+
+
+def _stale_rules(table: str, wanted: Wanted, observed: NetfilterState) -> Iterator[Unit]:
+    want = wanted.state.chains(table)
+    for chain, old in observed.chains(table).items():
+        if chain in wanted.shared and chain in want and old != want[chain]:
+            yield from _deletions(chain, old, want[chain])
+
+
+def _deletions(chain: str, old: Rules, new: Rules) -> Iterator[Unit]:
+    """Delete what ``_inserts`` left over, from the bottom up.
+
+    By its text, which stays right when somebody else edits the chain meanwhile; by its
+    number only where the same text is there twice.
+    """
+    merged = _merge(old, new)
+    copies = Counter(rule for _, rule in merged)
+    for n in range(len(merged), 0, -1):
+        kind, rule = merged[n - 1]
+        if kind == "stale":
+            yield (f"-D {chain} {n}" if copies[rule] > 1 else f"-D {chain} {rule}",)
+
+
+def _stale_chains(table: str, wanted: Wanted, observed: NetfilterState) -> Iterator[Unit]:
+    """Empty and remove chains that are not wanted, callers before what they call."""
+    want = wanted.state.chains(table)
+    stale = {
+        name: rules
+        for name, rules in observed.chains(table).items()
+        if name not in want and owns(wanted, name)
+    }
+    for name in reversed(_callees_first(stale)):
+        yield (f":{name} - [0:0]", f"-X {name}")
+
+
+def _callees_first(chains: Chains) -> list[str]:
+    """Return the names of ``chains``, each after all those among them it jumps to."""
+    order: dict[str, None] = {}
+    visiting: set[str] = set()
+
+    def visit(name: str) -> None:
+        if name in order or name in visiting:
+            return
+        visiting.add(name)
+        for rule in chains[name]:
+            target = jump_target(rule)
+            if target in chains:
+                visit(target)
+        order[name] = None
+
+    for name in chains:
+        visit(name)
+    return list(order)
+
+
+def _packed(table: str, units: Iterable[Unit], reason: str, budget: int) -> Iterator[Transaction]:
+    """Fill transactions with whole units, up to ``budget`` bytes each."""
+    lines: list[str] = []
+    used = 0
+    for unit in units:
+        size = sum(map(weight, unit))
+        if lines and used + size > budget:
+            yield Transaction(table, tuple(lines), reason)
+            lines, used = [], 0
+        lines += unit
+        used += size
+    if lines:
+        yield Transaction(table, tuple(lines), reason)
