@@ -128,3 +128,7 @@ def _explain(error: LabnetError | OSError, *, debug: bool) -> int:
     click.echo(f"{click.style('error:', fg='red', bold=True)} {error}", err=True)
     click.echo(f"{click.style('hint:', fg='cyan')} labnet --debug … shows where", err=True)
     return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -108,32 +108,50 @@ def labs(base: Path | None = None) -> Iterator[tuple[StateDirectory, bool]]:
             yield state, running(state)
 
 
-def find(name: str | None, base: Path | None = None) -> StateDirectory:
-    """Return the running lab ``name``; without a name, the only one that runs."""
+def find(name: str | None, base: Path | None = None, *, dead_too: bool = False) -> StateDirectory:
+    """Return the running lab ``name``; without a name, the only one there is.
+
+    With ``dead_too`` a lab that has died will do, where no running one is meant.
+    """
+    found = list(labs(base))
+    alive = [state for state, is_alive in found if is_alive]
+    dead = [state for state, is_alive in found if not is_alive]
     if name is not None:
-        return _named(check_name(name), base_directory() if base is None else base)
-    alive = [state for state, is_alive in labs(base) if is_alive]
-    if len(alive) == 1:
-        return alive[0]
-    if alive:
-        names = ", ".join(state.name for state in alive)
-        raise LabnetError(f"{len(alive)} labs are running: {names}", hint="say which: --lab NAME")
+        return _named(check_name(name), alive, dead, dead_too=dead_too)
+    usable = alive or (dead if dead_too else [])
+    if len(usable) == 1:
+        return usable[0]
+    if usable:
+        raise LabnetError(
+            f"there are {len(usable)} labs: {_names(usable)}", hint="say which: --lab NAME"
+        )
+    if dead:
+        raise _died(dead[0])
     raise NotFound("no lab is running", hint="start one with `labnet up`")
 
 
-def _named(name: str, base: Path) -> StateDirectory:
-    found = {state.name: (state, alive) for state, alive in labs(base)}
-    state, alive = found.get(name, (None, False))
-    if state is not None and alive:
-        return state
-    if state is not None:
-        raise Unavailable(
-            f"lab {name} has died; its files are still in {state.path}",
-            hint=f"look at {state.logs}, then `labnet down {name}` or start it again",
-        )
-    others = [other for other, (_, is_alive) in found.items() if is_alive]
-    hint = f"running: {', '.join(others)}" if others else "start one with `labnet up`"
+def _named(
+    name: str, alive: list[StateDirectory], dead: list[StateDirectory], *, dead_too: bool
+) -> StateDirectory:
+    for state in alive + dead if dead_too else alive:
+        if state.name == name:
+            return state
+    for state in dead:
+        if state.name == name:
+            raise _died(state)
+    hint = f"running: {_names(alive)}" if alive else "start one with `labnet up`"
     raise NotFound(f"no lab is called {name}", hint=hint)
+
+
+def _died(state: StateDirectory) -> Unavailable:
+    return Unavailable(
+        f"lab {state.name} has died",
+        hint=f"why: labnet logs --lab {state.name}; clear it away: labnet down {state.name}",
+    )
+
+
+def _names(states: list[StateDirectory]) -> str:
+    return ", ".join(state.name for state in states)
 
 
 def remove(state: StateDirectory) -> None:
