@@ -56,13 +56,15 @@ class Wanted:
     ``owned`` are chain names, or prefixes ending in ``-``; a chain so named that is not
     in ``state`` is stale. ``shared`` chains are edited rule by rule, because they hold
     many services and are too long for one transaction; every other chain is rewritten
-    whole and at once when it changes.
+    whole and at once when it changes. Lines in ``skipped`` (with their table) were
+    refused and are not tried.
     """
 
     state: NetfilterState
     hooks: tuple[Hook, ...] = ()
     owned: tuple[str, ...] = ()
     shared: frozenset[str] = frozenset()
+    skipped: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

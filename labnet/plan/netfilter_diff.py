@@ -46,16 +46,15 @@ def diff(wanted: Wanted, observed: NetfilterState, budget: int = BUDGET) -> tupl
     Only what ``wanted`` owns is touched. Equal states give none.
     """
     tables = sorted({*wanted.state.tables, *observed.tables}, key=_table_order)
-    plan: list[Transaction] = []
-    for table in tables:
-        plan += _packed(table, _writes(table, wanted, observed), "write chains", budget)
-    for table in tables:
-        plan += _packed(table, _missing_hooks(table, wanted, observed), "hook in", budget)
-    for table in tables:
-        plan += _packed(table, _stale_hooks(table, wanted, observed), "unhook", budget)
-        plan += _packed(table, _stale_rules(table, wanted, observed), "remove rules", budget)
-        plan += _packed(table, _stale_chains(table, wanted, observed), "remove chains", budget)
-    return tuple(plan)
+    return tuple(
+        transaction
+        for step in _STEPS
+        for table in tables
+        for reason, find in step
+        for transaction in _packed(
+            table, find(table, wanted, observed), reason, wanted.skipped, budget
+        )
+    )
 
 
 def owns(wanted: Wanted, chain: str) -> bool:
@@ -247,11 +246,19 @@ def _callees_first(chains: Chains) -> list[str]:
     return list(order)
 
 
-def _packed(table: str, units: Iterable[Unit], reason: str, budget: int) -> Iterator[Transaction]:
+def _packed(
+    table: str,
+    units: Iterable[Unit],
+    reason: str,
+    skipped: frozenset[tuple[str, str]],
+    budget: int,
+) -> Iterator[Transaction]:
     """Fill transactions with whole units, up to ``budget`` bytes each."""
     lines: list[str] = []
     used = 0
     for unit in units:
+        if skipped and any((table, line) in skipped for line in unit):
+            continue
         size = sum(map(weight, unit))
         if lines and used + size > budget:
             yield Transaction(table, tuple(lines), reason)
@@ -260,3 +267,15 @@ def _packed(table: str, units: Iterable[Unit], reason: str, budget: int) -> Iter
         used += size
     if lines:
         yield Transaction(table, tuple(lines), reason)
+
+
+# What happens in all tables before the next step begins.
+_STEPS = (
+    (("write chains", _writes),),
+    (("hook in", _missing_hooks),),
+    (
+        ("unhook", _stale_hooks),
+        ("remove rules", _stale_rules),
+        ("remove chains", _stale_chains),
+    ),
+)
