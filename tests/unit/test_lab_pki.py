@@ -28,7 +28,7 @@ def certificate(pki: Path, name: str) -> x509.Certificate:
     return x509.load_pem_x509_certificate((pki / f"{name}.crt").read_bytes())
 
 
-def values(found: Sequence[x509.NameAttribute]) -> list[str | bytes]:
+def values(found: Sequence[x509.NameAttribute[str | bytes]]) -> list[str | bytes]:
     return [attribute.value for attribute in found]
 
 
