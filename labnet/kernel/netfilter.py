@@ -36,17 +36,31 @@ _TIMEOUT = 60  # seconds; 10,000 services take about 3
 
 
 class LinuxNetfilter:
-    """The real thing. Close it to release its netlink socket."""
+    """The real thing. Nothing is opened before the first call; close it at the end."""
 
     def __init__(self) -> None:
         self._restore = _program("iptables-nft-restore", "iptables-restore")
         self._save = _program("iptables-nft-save", "iptables-save")
-        self._netlink = NetfilterSocket()
+        self._opened: NetfilterSocket | None = None
         self._known: tuple[int, NetfilterState] | None = None  # as of this generation
+
+    def __enter__(self) -> LinuxNetfilter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Release the netlink socket; rules stay."""
-        self._netlink.close()
+        if self._opened:
+            self._opened.close()
+            self._opened = None
+
+    @property
+    def _netlink(self) -> NetfilterSocket:
+        if self._opened is None:
+            self._opened = NetfilterSocket()
+        return self._opened
 
     def observe_netfilter(self) -> NetfilterState:
         """Return every table there is, from memory if nobody else wrote since."""
