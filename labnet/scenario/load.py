@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from labnet.scenario import build, manifests, rules, schema
+from labnet.scenario import build, manifests, objects, rules, schema
 from labnet.scenario.model import Lab
 from labnet.scenario.problems import Place, Problems
 from labnet.scenario.yaml import Located, documents, scalar
@@ -33,9 +33,9 @@ def load(path: Path, overrides: Sequence[tuple[str, str]] = ()) -> Lab:
     for option, value in overrides:
         document = _overridden(document, option, value, problems)
     schema.check(document, problems)
-    objects = [*docs[1:], *_included(document, path, problems)]
-    flat = list(manifests.flattened(objects))
-    manifests.check(flat, problems)
+    flat = list(manifests.flattened([*docs[1:], *_included(document, path, problems)]))
+    addressable = manifests.check(flat, problems)
+    objects.check(addressable, problems)
     problems.stop_if_any(source)
     lab = build.lab(document.plain(), tuple(one.plain() for one in flat))
     for where, message in rules.findings(lab):

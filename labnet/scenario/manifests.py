@@ -8,15 +8,12 @@ virtual IP: such a file would fail halfway through ``labnet up``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from ipaddress import AddressValueError, IPv4Address
 
 from labnet.scenario.model import Lab
 from labnet.scenario.problems import Place, Problems
 from labnet.scenario.yaml import Located
-
-_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 
 
 def flattened(documents: Iterable[Located]) -> Iterator[Located]:
@@ -30,19 +27,22 @@ def flattened(documents: Iterable[Located]) -> Iterator[Located]:
             yield document
 
 
-def check(objects: Iterable[Located], problems: Problems) -> None:
-    """Add what makes an object impossible to address, or a second one of its name."""
+def check(objects: Iterable[Located], problems: Problems) -> list[Located]:
+    """Add what makes an object impossible to address, or a second one; return the rest."""
     seen: dict[tuple[str, ...], Place] = {}
+    addressable = []
     for one in objects:
         identity = _identity(one, problems)
         if identity is None:
             continue
+        addressable.append(one)
         if identity in seen:
             _, kind, namespace, name = identity
             problems.add(
                 one.place, f"{kind} {namespace}/{name} is already in line {seen[identity].line}"
             )
         seen.setdefault(identity, one.place)
+    return addressable
 
 
 def _identity(one: Located, problems: Problems) -> tuple[str, ...] | None:
@@ -53,15 +53,9 @@ def _identity(one: Located, problems: Problems) -> tuple[str, ...] | None:
     name = _word(one, problems, "metadata", "name")
     if not all((*words, name)):
         return None
-    if not _NAME.fullmatch(name):
-        at = one.get("metadata", "name")
-        problems.add(at.place if at else one.place, f'"{name}" is no name for an object: {_RULE}')
     namespace = one.get("metadata", "namespace")
     where = str(namespace.value) if namespace else "default"
     return words[0].partition("/")[0], words[1], where, name
-
-
-_RULE = "use lower-case letters, digits, hyphens and dots"
 
 
 def _word(one: Located, problems: Problems, *path: str) -> str:

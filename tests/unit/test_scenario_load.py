@@ -190,8 +190,43 @@ def test_a_node_port_outside_the_range_is_refused(lab: Loader) -> None:
 
 
 def _service(name: str, node_port: int) -> str:
-    spec = f"{{ports: [{{port: 80, nodePort: {node_port}}}]}}"
+    spec = f"{{type: NodePort, ports: [{{port: 80, nodePort: {node_port}}}]}}"
     return f"---\napiVersion: v1\nkind: Service\nmetadata: {{name: {name}}}\nspec: {spec}\n"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "expected"),
+    [
+        pytest.param(
+            "{apiVersion: v1, kind: Servic, metadata: {name: a}}",
+            'lab.yaml:5:24: the lab\'s API server has no Servic in v1; did you mean "Service"?',
+            id="misspelt kind",
+        ),
+        pytest.param(
+            "{apiVersion: v1, kind: Deployment, metadata: {name: a}}",
+            "Deployment is served as apps/v1 and extensions/v1beta1, not as v1",
+            id="wrong version",
+        ),
+        pytest.param(
+            "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {port: []}}",
+            'lab.yaml:5:61: unknown field "spec.port"; did you mean "ports"?',
+            id="misspelt field",
+        ),
+        pytest.param(
+            "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: 0}]}}",
+            "lab.yaml:5:76: spec.ports[0].port: Invalid value: 0",
+            id="refused by validation",
+        ),
+        pytest.param("{apiVersion: v1, kind: Pod}", "no metadata.name", id="nameless"),
+    ],
+)
+def test_a_manifest_that_the_api_server_would_refuse_is_refused_before(
+    lab: Loader, manifest: str, expected: str
+) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        lab(HEAD + "---\n" + manifest)
+
+    assert expected in caught.value.message
 
 
 def test_an_object_stands_there_once(lab: Loader) -> None:
