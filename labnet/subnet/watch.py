@@ -7,27 +7,23 @@ has no state of its own to get wrong. When etcd has forgotten the revision to go
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import Protocol
 
 from labnet.store.model import Compacted, Event, EventType, KeyValue, Store
 from labnet.subnet.config import SUBNETS
 from labnet.subnet.lease import Lease
 from labnet.subnet.manager import parsed
 
-
-class Opened(Protocol):
-    """Told of the watch that is open, so that another thread can end it."""
-
-    def __call__(self, watch: AbstractContextManager[Iterator[tuple[Event, ...]]]) -> None:
-        """Take note of ``watch``."""
+Watch = AbstractContextManager[Iterator[tuple[Event, ...]]]
 
 
-def snapshots(store: Store, opened: Opened) -> Iterator[tuple[Lease, ...]]:
+def snapshots(
+    store: Store, opened: Callable[[Watch], object]
+) -> Generator[tuple[Lease, ...], None, None]:
     """Yield all leases, now and after every change. Raises ``Unavailable``.
 
-    Ends when the watch handed to ``opened`` is left from another thread.
+    ``opened`` is handed each watch; leaving that from another thread ends this.
     """
     while True:
         page = store.range(SUBNETS)

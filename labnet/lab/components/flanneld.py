@@ -12,8 +12,6 @@ import json
 import logging
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
@@ -25,11 +23,11 @@ from labnet.kernel.linux import LinuxKernel
 from labnet.kernel.netfilter import LinuxNetfilter
 from labnet.node.flanneld import Flanneld, Settings
 from labnet.store.etcd import EtcdStore
-from labnet.store.model import Event, Store
+from labnet.store.model import Store
 from labnet.store.tls import Tls
 from labnet.subnet.lease import Lease
 from labnet.subnet.manager import Manager
-from labnet.subnet.watch import snapshots
+from labnet.subnet.watch import Watch, snapshots
 
 RESYNC = 10.0  # seconds between passes when nothing happens
 RETRY = 1.0  # seconds after a failure
@@ -74,7 +72,7 @@ class Feed:
         self._latest: tuple[Lease, ...] | None = None
         self._fresh = False
         self._over = False
-        self._watch: AbstractContextManager[Iterator[tuple[Event, ...]]] | None = None
+        self._watch: Watch | None = None
         self._thread = threading.Thread(target=self._follow, name="leases", daemon=True)
 
     def start(self) -> None:
@@ -116,7 +114,7 @@ class Feed:
                 log.warning("leases: %s", e)
                 self.pause(RETRY)
 
-    def _opened(self, watch: AbstractContextManager[Iterator[tuple[Event, ...]]]) -> None:
+    def _opened(self, watch: Watch) -> None:
         with self._changed:
             self._watch = watch
 
