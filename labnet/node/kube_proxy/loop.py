@@ -42,6 +42,11 @@ class Loop:
         self._stopped.set()
         self._changed.set()
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether ``stop`` was called."""
+        return self._stopped.is_set()
+
     def run(self) -> None:
         """Sync until stopped. A failed pass is logged and repeated."""
         while not self._stopped.is_set():

@@ -1,0 +1,85 @@
+"""The process ``kube-proxy@NODE``: services' virtual IPs on one node.
+
+It runs in its node's namespaces and writes rules there and nowhere else. SIGTERM ends it;
+what it wrote stays, so that connections go on while it is away.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
+from threading import Thread
+from typing import Any, get_args
+
+from labnet.client.http import Client, Tls
+from labnet.clock import SystemClock
+from labnet.errors import LabnetError, Unsupported
+from labnet.kernel.linux import LinuxKernel
+from labnet.kernel.netfilter import LinuxNetfilter
+from labnet.node.kube_proxy.run import KubeProxy
+from labnet.node.kube_proxy.syncer import Settings
+from labnet.plan.ops import SetSysctl
+from labnet.plan.state import Sysctl
+from labnet.proxy.iptables.planner import Style
+
+log = logging.getLogger("kube-proxy")
+
+MODES = ("iptables",)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What the component is told."""
+
+    api: str
+    tls: Tls
+    settings: Settings
+
+
+def parse(config: dict[str, Any]) -> Config:
+    """Return ``config`` checked. Raises ``Unsupported`` for a mode or style unknown."""
+    mode, style = config.get("mode", "iptables"), config.get("style", "current")
+    if mode not in MODES:
+        raise Unsupported(f"kube-proxy mode {mode!r}", hint=f"known: {', '.join(MODES)}")
+    if style not in get_args(Style):
+        raise Unsupported(f"rule style {style!r}", hint=f"known: {', '.join(get_args(Style))}")
+    return Config(
+        api=config["api"],
+        tls=Tls(config["ca"], config["cert"], config["key"]),
+        settings=Settings(
+            node=config["node"],
+            address=IPv4Address(config["address"]),
+            pod_cidr=IPv4Network(config["pod_cidr"]),
+            style=style,
+        ),
+    )
+
+
+def main(config: dict[str, object]) -> None:
+    """Run until SIGTERM."""
+    logging.basicConfig(level=logging.INFO, format=_FORMAT, datefmt="%m%d %H:%M:%S")
+    parsed = parse(config)
+    _route_localnet(parsed.settings.node)
+    client = Client(parsed.api, parsed.tls, user_agent="kube-proxy")
+    with client, LinuxNetfilter() as kernel:
+        proxy = KubeProxy(parsed.settings, client, kernel, SystemClock())
+        # In a thread of its own: a handler that interrupts the loop's wait must not
+        # take the lock which that wait may hold.
+        signal.signal(signal.SIGTERM, lambda *_: Thread(target=proxy.stop).start())
+        log.info("mode iptables, rule style %s", parsed.settings.style)
+        proxy.run()
+
+
+_FORMAT = "%(levelname).1s%(asctime)s.%(msecs)03d %(name)s] %(message)s"
+
+
+def _route_localnet(node: str) -> None:
+    """Let a node port on 127.0.0.1 be translated to a pod: else the kernel calls it martian."""
+    setting = Sysctl("net.ipv4.conf.all.route_localnet", "1")
+    with LinuxKernel(node) as kernel:
+        try:
+            kernel.apply(SetSysctl(setting, "node ports on 127.0.0.1"))
+        except LabnetError as error:
+            log.warning("node ports will not answer on 127.0.0.1: %s", error.message)
