@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from ipaddress import IPv4Address
 from pathlib import Path
 
 from labnet.lab import etcd
 from labnet.lab.state import INSIDE
 from labnet.sandbox.spec import ComponentSpec
+from labnet.sandbox.zygote import HostSpec
 from labnet.scenario.model import Lab, Node
 
 API_PORT = 6443
@@ -31,35 +31,35 @@ _SUBNET_FILE = "/run/flannel/subnet.env"
 _ENTRY = "labnet.lab.components.{module}:main"
 Config = dict[str, object]
 
+WIRE = "labnet.lab.underlay:wire"
+"""What PID 1 runs once, when the hosts are there, to connect them."""
 
-@dataclass(frozen=True, slots=True)
-class Host:
-    """A node or client: a network, mount and uts namespace on the underlay."""
-
-    name: str
-    address: IPv4Address
-    role: str  # "control-plane", "worker" or "client"
-    etc_hosts: str
+_POD_PROGRAMS = ("labnet.image.programs.web", "labnet.image.programs.agnhost")
+_PRIVATE_TO_HOSTS = ("/run/", "/tmp/", "/var/lib/", "/var/log/")
 
 
 @dataclass(frozen=True, slots=True)
 class Composition:
     """Everything PID 1 is asked to make, in order; etcd is the first component."""
 
-    hosts: tuple[Host, ...]
+    hosts: tuple[HostSpec, ...]
+    underlay: Config  # for ``labnet.lab.underlay:wire``
     components: tuple[ComponentSpec, ...]
 
+    @property
+    def preload(self) -> tuple[str, ...]:
+        """Return the modules that PID 1 imports once, for all its forks to share."""
+        entries = [one.entry.partition(":")[0] for one in self.components if one.entry]
+        return tuple(dict.fromkeys([WIRE.partition(":")[0], *entries, *_POD_PROGRAMS]))
 
-def composition(lab: Lab, etcd_program: str, durable_data: Path | None = None) -> Composition:
-    """Return the hosts and components of ``lab``.
 
-    ``etcd_program`` is the path of etcd's executable; ``durable_data`` the directory on
-    the host for a store that outlives the lab.
-    """
+def composition(lab: Lab, etcd_program: str) -> Composition:
+    """Return the hosts and components of ``lab``; ``etcd_program`` is etcd's path."""
     return Composition(
-        hosts=_hosts(lab),
+        hosts=_hosts(lab, _to_be_seen(etcd_program)),
+        underlay=_underlay(lab),
         components=(
-            _etcd(lab, etcd_program, durable_data),
+            _etcd(lab, etcd_program),
             _kube_apiserver(lab),
             *(_flanneld(lab, node) for node in _with(lab, "flanneld")),
             *(_kubelet(lab, node) for node in _with(lab, "kubelet")),
@@ -73,36 +73,60 @@ def composition(lab: Lab, etcd_program: str, durable_data: Path | None = None) -
 # -- hosts ------------------------------------------------------------------------------
 
 
-def _hosts(lab: Lab) -> tuple[Host, ...]:
-    members = [(node.name, node.address, str(node.role)) for node in lab.nodes]
-    members += [(client.name, client.address, "client") for client in lab.clients]
-    neighbours = "".join(f"{address}\t{name}\n" for name, address, _ in members)
+def _hosts(lab: Lab, keep: tuple[str, ...]) -> tuple[HostSpec, ...]:
+    members = {node.name: node.address for node in lab.nodes}
+    members |= {client.name: client.address for client in lab.clients}
+    neighbours = "".join(f"{address}\t{name}\n" for name, address in members.items())
+    nodes = {node.name for node in lab.nodes}
     return tuple(
-        Host(name, address, role, etc_hosts=_etc_hosts(name, neighbours))
-        for name, address, role in members
+        HostSpec(
+            name,
+            node=name in nodes,
+            etc_hosts=_etc_hosts(neighbours),
+            keep=keep if name == _control_plane(lab).name else (),
+        )
+        for name in members
     )
 
 
-def _etc_hosts(name: str, neighbours: str) -> str:
-    return (
-        f"127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost\n\n# {name}'s underlay\n{neighbours}"
-    )
+def _etc_hosts(neighbours: str) -> str:
+    return f"127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n{neighbours}"
+
+
+def _to_be_seen(etcd_program: str) -> tuple[str, ...]:
+    """Return the directory of etcd where a host would otherwise not see it."""
+    return (str(Path(etcd_program).parent),) if etcd_program.startswith(_PRIVATE_TO_HOSTS) else ()
+
+
+def _underlay(lab: Lab) -> Config:
+    nodes = [(node.name, node.address, True) for node in lab.nodes]
+    clients = [(client.name, client.address, False) for client in lab.clients]
+    return {
+        "gateway": f"{lab.gateway}/{lab.underlay.prefixlen}",
+        "hosts": [
+            {
+                "name": name,
+                "netns": f"/run/netns/{name}",
+                "address": f"{address}/{lab.underlay.prefixlen}",
+                "forwards": forwards,
+            }
+            for name, address, forwards in [*nodes, *clients]
+        ],
+    }
 
 
 # -- the control plane ------------------------------------------------------------------
 
 
-def _etcd(lab: Lab, program: str, durable_data: Path | None) -> ComponentSpec:
+def _etcd(lab: Lab, program: str) -> ComponentSpec:
     host = _control_plane(lab)
     argv = etcd.command_line(
         program,
         name=host.name,
         address=host.address,
         pki=_PKI,
-        data=durable_data or etcd.PRIVATE_DATA,
-        durable=durable_data is not None,
     )
-    return ComponentSpec(name="etcd", host=host.name, argv=argv)
+    return ComponentSpec(name="etcd", host=host.name, argv=etcd.before_the_address(argv))
 
 
 def _kube_apiserver(lab: Lab) -> ComponentSpec:

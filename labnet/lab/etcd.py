@@ -21,7 +21,7 @@ from pathlib import Path
 from labnet.errors import Unsupported
 
 CLIENT_PORT, PEER_PORT = 2379, 2380
-PRIVATE_DATA = Path("/var/lib/etcd")
+DATA = "/var/lib/etcd"
 
 _HEARTBEAT_MS, _ELECTION_MS = 20, 100
 _PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
@@ -39,15 +39,13 @@ def executable() -> str:
     )
 
 
-def command_line(
-    program: str, name: str, address: IPv4Address, pki: Path, data: Path, *, durable: bool
-) -> tuple[str, ...]:
+def command_line(program: str, name: str, address: IPv4Address, pki: Path) -> tuple[str, ...]:
     """Return etcd's argv for the host ``name`` at ``address``; paths as etcd sees them."""
     clients = f"https://{address}:{CLIENT_PORT}"
     peer = f"https://127.0.0.1:{PEER_PORT}"
     options = {
         "name": name,
-        "data-dir": str(data),
+        "data-dir": DATA,
         "listen-client-urls": f"{clients},https://127.0.0.1:{CLIENT_PORT}",
         "advertise-client-urls": clients,
         "listen-peer-urls": peer,
@@ -60,14 +58,23 @@ def command_line(
         **_tls("", pki),
         **_tls("peer-", pki),
     }
-    switches = ["client-cert-auth", "peer-client-cert-auth"]
-    if not durable:
-        switches.append("unsafe-no-fsync")
+    switches = ("client-cert-auth", "peer-client-cert-auth", "unsafe-no-fsync")
     return (
         program,
         *(f"--{key}={value}" for key, value in options.items()),
         *(f"--{switch}" for switch in switches),
     )
+
+
+def before_the_address(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """Return an argv that starts etcd although its host has no address yet.
+
+    etcd is the slowest to come up, so it starts while PID 1 still loads its modules and
+    before the underlay is wired. The kernel lets a socket be bound to an address that
+    is not there if the network namespace says so (``ip_nonlocal_bind``).
+    """
+    allowed = "echo 1 >/proc/sys/net/ipv4/ip_nonlocal_bind"
+    return ("/bin/sh", "-c", f'{allowed} && exec "$@"', "etcd", *argv)
 
 
 def _tls(prefix: str, pki: Path) -> dict[str, str]:

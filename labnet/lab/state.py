@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import re
+import select
 import stat
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -160,13 +161,6 @@ def private_directory(path: Path) -> Path:
     return path
 
 
-def durable_directory(name: str, environment: Mapping[str, str] | None = None) -> Path:
-    """Return where a lab with ``controlPlane.durable`` keeps etcd's data between runs."""
-    environment = os.environ if environment is None else environment
-    home = environment.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(home) / "labnet" / name / "etcd"
-
-
 def write_info(state: StateDirectory, info: LabInfo) -> None:
     """Write ``lab.json`` in one step: readers see the old or the new file."""
     draft = state.info.with_suffix(".new")
@@ -188,3 +182,10 @@ def read_info(state: StateDirectory) -> LabInfo:
         raise LabnetError(
             f"{state.info} cannot be read: {broken}", hint=f"labnet down {state.name}"
         ) from broken
+
+
+def wait_ended(pidfd: int, seconds: float) -> bool:
+    """Wait until the process behind ``pidfd`` has ended; return False if time ran out."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))

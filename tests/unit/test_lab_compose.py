@@ -53,15 +53,13 @@ def test_configurations_are_plain_json() -> None:
         assert json.loads(json.dumps(one.config)) == one.config
 
 
-def test_etcd_syncs_only_where_its_store_outlives_the_lab() -> None:
-    lab = load(SCENARIO)
-    private = composition(lab, "/usr/bin/etcd").components[0].argv
-    durable = composition(lab, "/usr/bin/etcd", Path("/home/me/etcd")).components[0].argv
+def test_etcd_in_a_directory_that_hosts_do_not_see_is_kept_visible() -> None:
+    hidden = composition(load(SCENARIO), "/tmp/bin/etcd")
 
-    assert "--unsafe-no-fsync" in private
-    assert "--data-dir=/var/lib/etcd" in private
-    assert "--unsafe-no-fsync" not in durable
-    assert "--data-dir=/home/me/etcd" in durable
+    assert {host.name: host.keep for host in hidden.hosts if host.keep} == {
+        "control-plane": ("/tmp/bin",)
+    }
+    assert not any(host.keep for host in composed().hosts)
 
 
 def test_etcd_listens_on_its_host_and_that_hosts_loopback_alone() -> None:

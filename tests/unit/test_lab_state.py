@@ -14,7 +14,6 @@ from labnet.lab.state import (
     StateDirectory,
     base_directory,
     check_name,
-    durable_directory,
     private_directory,
     read_info,
     write_info,
@@ -113,7 +112,3 @@ def test_a_broken_lab_json_is_an_error_that_names_the_file(tmp_path: Path) -> No
 
     with pytest.raises(LabnetError, match=r"lab\.json cannot be read"):
         read_info(state)
-
-
-def test_a_durable_store_lies_in_the_users_state_home() -> None:
-    assert durable_directory("demo", {"XDG_STATE_HOME": "/s"}) == Path("/s/labnet/demo/etcd")
