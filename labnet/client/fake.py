@@ -1,0 +1,372 @@
+"""An API server in memory, for tests of whatever talks to one.
+
+It keeps the same protocol as the HTTP client, and the promises loops rely on: versions
+that only grow, ``Conflict`` for a stale write, status written apart, names generated,
+deletions that wait for finalizers and (pods on a node) for the kubelet, watches without
+gaps. It does not default or validate: tests write the fields they care about.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+from uuid import UUID
+
+from labnet.api.meta import NAME_LETTERS, Object, from_store, stored_bytes
+from labnet.api.patch_types import MERGE_PATCH
+from labnet.api.resource import Resource
+from labnet.api.selectors import FieldSelector, LabelSelector, parse_fields, parse_labels
+from labnet.client.api import Expired, Listed, Refused, WatchEvent
+from labnet.client.kinds import NAMESPACES, PODS
+from labnet.clock import Clock, SystemClock, rfc3339
+from labnet.errors import AlreadyExists, Conflict, NotFound
+from labnet.store.memory import MemoryStore
+from labnet.store.model import Compacted, Delete, Event, KeyValue, ModRevisionIs, Put
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One write, as it was asked for."""
+
+    verb: str
+    resource: str
+    namespace: str
+    name: str
+
+
+class FakeApi:
+    """The API server's twin. ``writes`` lists what changed anything, in order."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._store = MemoryStore(self._clock)
+        self._ids = count(1)
+        self._lock = threading.RLock()
+        self.writes: list[Call] = []
+        self.before_write: Callable[[Call], None] = lambda call: None  # may raise
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+        """Return one object, or raise ``NotFound``."""
+        return _object(resource, self._stored(resource, name, namespace))
+
+    def _stored(self, resource: Resource, name: str, namespace: str) -> KeyValue:
+        kv = self._store.get(resource.key(namespace, name))
+        if kv is None:
+            raise NotFound(f'{resource.plural} "{name}" not found')
+        return kv
+
+    def list(
+        self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> Listed:
+        """Return the objects that the two selectors mean."""
+        page = self._store.range(resource.prefix(namespace))
+        meant = _Meant(resource, parse_labels(labels), parse_fields(resource, fields))
+        items = tuple(obj for kv in page.items if meant(obj := _object(resource, kv)))
+        return Listed(items, str(page.revision))
+
+    def watch(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        version: str,
+        labels: str = "",
+        fields: str = "",
+    ) -> _Watch:
+        """Yield what happens after ``version``; see ``Api.watch``."""
+        meant = _Meant(resource, parse_labels(labels), parse_fields(resource, fields))
+        events = self._store.watch(resource.prefix(namespace), int(version) + 1)
+        return _Watch(events, resource, meant)
+
+    def create(self, resource: Resource, obj: Object) -> Object:
+        """Create ``obj`` in the namespace it names; return it as the server has it."""
+        with self._lock:
+            number = next(self._ids)
+            made = _made(resource, obj, number, rfc3339(self._clock.now()))
+            metadata = made["metadata"]
+            self._refuse_in_a_dying_namespace(resource, metadata)
+            self._note("create", resource, metadata)
+            key = resource.key(metadata.get("namespace", ""), metadata["name"])
+            written = [Put(key, stored_bytes(made))]
+            if not self._store.txn([ModRevisionIs(key, 0)], written).succeeded:
+                raise AlreadyExists(f'{resource.plural} "{metadata["name"]}" already exists')
+            return self.get(resource, metadata["name"], metadata.get("namespace", ""))
+
+    def _refuse_in_a_dying_namespace(self, resource: Resource, metadata: Object) -> None:
+        if not resource.namespaced:
+            return
+        kv = self._store.get(NAMESPACES.key("", metadata["namespace"]))
+        if kv and _object(NAMESPACES, kv)["metadata"].get("deletionTimestamp"):
+            text = f"namespace {metadata['namespace']} is being terminated"
+            raise Refused(text, code=403, reason="Forbidden")
+
+    def update(self, resource: Resource, obj: Object, subresource: str = "") -> Object:
+        """Replace ``obj``; ``Conflict`` unless its resourceVersion is the current one."""
+        metadata = obj["metadata"]
+
+        def change(old: Object) -> Object:
+            version = metadata.get("resourceVersion")
+            if version and version != old["metadata"]["resourceVersion"]:
+                raise Conflict(
+                    f'Operation cannot be fulfilled on {resource.plural} "{metadata["name"]}"'
+                )
+            return obj
+
+        namespace = metadata.get("namespace", "")
+        return self._change(resource, metadata["name"], namespace, change, subresource)
+
+    def update_status(self, resource: Resource, obj: Object) -> Object:
+        """Replace only the status of ``obj``; ``Conflict`` as for ``update``."""
+        return self.update(resource, obj, "status")
+
+    def patch(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str,
+        patch: Any,
+        *,
+        form: str = MERGE_PATCH,
+        subresource: str = "",
+    ) -> Object:
+        """Change an object by a merge patch (other forms: not here)."""
+        if form != MERGE_PATCH:
+            raise Refused(f"the fake knows no {form}", code=415)
+
+        def change(old: Object) -> Object:
+            merged: Object = _merged(old, patch)
+            return merged
+
+        return self._change(resource, name, namespace, change, subresource)
+
+    def _change(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str,
+        change: Callable[[Object], Object],
+        subresource: str,
+    ) -> Object:
+        """Write what ``change`` makes of the stored object, if it is anything new."""
+        with self._lock:
+            old = self.get(resource, name, namespace)
+            new = _kept_apart(resource, old, change(copy.deepcopy(old)), subresource)
+            if new == old:
+                return old
+            return self._write(f"update {subresource}".strip(), resource, new)
+
+    def _write(self, verb: str, resource: Resource, new: Object) -> Object:
+        """Store ``new``, or remove it when it was only waiting for this write."""
+        metadata = new["metadata"]
+        self._note(verb, resource, metadata)
+        key = resource.key(metadata.get("namespace", ""), metadata["name"])
+        if _finished(new):
+            self._store.txn([], [Delete(key)])
+            return new
+        self._store.txn([], [Put(key, stored_bytes(new))])
+        return self.get(resource, metadata["name"], metadata.get("namespace", ""))
+
+    def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        grace_seconds: int | None = None,
+        uid: str = "",
+        propagation: str = "Background",
+    ) -> Object:
+        """Delete an object; with ``uid`` only that very one (else ``Conflict``)."""
+        with self._lock:
+            old = self.get(resource, name, namespace)
+            if uid and uid != old["metadata"]["uid"]:
+                raise Conflict(f'{resource.plural} "{name}": precondition failed: UID')
+            grace = _grace(resource, old, grace_seconds)
+            marked = _marked(old, grace, propagation, rfc3339(self._clock.now()))
+            return old if marked == old else self._write("delete", resource, marked)
+
+    def delete_collection(self, resource: Resource, namespace: str) -> None:
+        """Delete every object of one kind in ``namespace``."""
+        for obj in self.list(resource, namespace).items:
+            self.delete(resource, obj["metadata"]["name"], namespace)
+
+    def bind(
+        self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None
+    ) -> None:
+        """Put a pod on a node; the annotations are copied onto the pod."""
+
+        def change(old: Object) -> Object:
+            if old["spec"].get("nodeName"):
+                raise Conflict(f"pod {pod} is already assigned to node {old['spec']['nodeName']}")
+            patch = {"metadata": {"annotations": dict(annotations or {})}} if annotations else {}
+            bound: Object = _merged(old, {"spec": {"nodeName": node}, **patch})
+            return bound
+
+        self._change(PODS, pod, namespace, change, "")
+
+    def forget_history(self) -> None:
+        """Compact: watches from before now are ``Expired``."""
+        self._store.compact(self._store.range("").revision)
+
+    def _note(self, verb: str, resource: Resource, metadata: Object) -> None:
+        call = Call(verb, resource.plural, metadata.get("namespace", ""), metadata["name"])
+        self.before_write(call)
+        self.writes.append(call)
+
+
+class _Meant:
+    """Whether two selectors mean an object."""
+
+    def __init__(self, resource: Resource, labels: LabelSelector, fields: FieldSelector) -> None:
+        self._resource, self._labels, self._fields = resource, labels, fields
+
+    def __call__(self, obj: Object) -> bool:
+        labels = obj["metadata"].get("labels")
+        return self._labels.matches(labels) and self._fields.matches(self._resource, obj)
+
+
+class _Watch:
+    """A watch of the store, told in the API's words."""
+
+    def __init__(
+        self,
+        events: AbstractContextManager[Iterator[tuple[Event, ...]]],
+        resource: Resource,
+        meant: _Meant,
+    ) -> None:
+        self._events = events
+        self._resource = resource
+        self._meant = meant
+
+    def __enter__(self) -> Iterator[WatchEvent]:
+        return self._told(self._events.__enter__())
+
+    def __exit__(self, *_: object) -> None:
+        self._events.__exit__(None, None, None)
+
+    def _told(self, batches: Iterator[tuple[Event, ...]]) -> Iterator[WatchEvent]:
+        try:
+            for batch in batches:
+                for event in batch:
+                    if told := self._event(event):
+                        yield told
+        except Compacted as error:
+            raise Expired(error.message) from error
+
+    def _event(self, event: Event) -> WatchEvent | None:
+        """Starts to be meant: ADDED; stops, or is deleted: DELETED, as it was, newer version."""
+        old = _object(self._resource, event.previous) if event.previous else None
+        new = _object(self._resource, event.kv) if event.kv.value else None
+        was, is_now = bool(old and self._meant(old)), bool(new and self._meant(new))
+        if new is not None and is_now:
+            return WatchEvent("MODIFIED" if was else "ADDED", new)
+        if old is not None and was:
+            old["metadata"]["resourceVersion"] = str(event.kv.mod_revision)
+            return WatchEvent("DELETED", old)
+        return None
+
+
+def _object(resource: Resource, kv: KeyValue) -> Object:
+    return from_store(kv.value, kv.mod_revision)
+
+
+def _made(resource: Resource, obj: Object, number: int, now: str) -> Object:
+    """Return a new object with everything the server adds to it."""
+    made: Object = json.loads(json.dumps(obj))
+    made.setdefault("apiVersion", resource.api_version)
+    made.setdefault("kind", resource.kind)
+    metadata = made["metadata"]
+    if not metadata.get("name"):
+        metadata["name"] = metadata["generateName"] + _suffix(number)
+    if resource.namespaced:
+        metadata.setdefault("namespace", "default")
+    metadata |= {"uid": str(UUID(int=number)), "creationTimestamp": now}
+    if resource.generation:
+        metadata["generation"] = 1
+    if resource.kind == "Pod":
+        made.setdefault("status", {"phase": "Pending"})
+    if resource.kind == "Namespace":
+        made.setdefault("spec", {"finalizers": ["kubernetes"]})
+        made.setdefault("status", {"phase": "Active"})
+    return made
+
+
+def _suffix(number: int) -> str:
+    letters = []
+    for _ in range(5):
+        number, digit = divmod(number, len(NAME_LETTERS))
+        letters.append(NAME_LETTERS[digit])
+    return "".join(reversed(letters))
+
+
+_SERVER_OWNED = ("uid", "creationTimestamp", "generation", "resourceVersion")
+
+
+def _kept_apart(resource: Resource, old: Object, new: Object, subresource: str) -> Object:
+    """Keep what this write may not touch: the status, or everything but it."""
+    new = copy.deepcopy(new)
+    if subresource == "status":
+        return {**old, "status": new.get("status", {})}
+    if subresource == "finalize":
+        return {**old, "spec": new["spec"]}
+    fixed = {key: old["metadata"][key] for key in _SERVER_OWNED if key in old["metadata"]}
+    new["metadata"] |= fixed
+    if resource.generation and new.get("spec") != old.get("spec"):
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+    if resource.has_status:
+        new.pop("status", None)
+        new |= {"status": old["status"]} if "status" in old else {}
+    return new
+
+
+def _grace(resource: Resource, obj: Object, asked: int | None) -> int:
+    """Seconds a deletion waits for the kubelet: only pods on a node have one."""
+    if not resource.graceful or not obj["spec"].get("nodeName"):
+        return 0
+    wanted: int = obj["spec"].get("terminationGracePeriodSeconds", 30) if asked is None else asked
+    return wanted
+
+
+def _marked(old: Object, grace: int, propagation: str, now: str) -> Object:
+    """Return ``old`` marked for deletion."""
+    marked: Object = copy.deepcopy(old)
+    metadata = marked["metadata"]
+    extra = {"Foreground": ["foregroundDeletion"], "Orphan": ["orphan"]}.get(propagation, [])
+    finalizers = [*metadata.get("finalizers", []), *extra]
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    metadata.setdefault("deletionTimestamp", now)
+    if old["kind"] == "Pod":
+        metadata["deletionGracePeriodSeconds"] = grace
+    if old["kind"] == "Namespace":
+        marked["status"] = {**marked.get("status", {}), "phase": "Terminating"}
+    return marked
+
+
+def _finished(obj: Object) -> bool:
+    """Whether nothing holds a deleted object any more."""
+    metadata = obj["metadata"]
+    held = metadata.get("finalizers")
+    if obj["kind"] == "Namespace":
+        held = held or obj.get("spec", {}).get("finalizers")
+    waits = metadata.get("deletionGracePeriodSeconds", 0) > 0
+    return "deletionTimestamp" in metadata and not held and not waits
+
+
+def _merged(target: Any, patch: Any) -> Any:
+    """RFC 7386: a partial object in which null deletes."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _merged(merged.get(key), value)
+    return merged
