@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -58,7 +59,20 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     for report in _forked(item):
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    # What earlier tests of this module set up and the next one does not need: the child
+    # only tore down its copy of this test's own fixtures.
+    item.session._setupstate.teardown_exact(nextitem)
     return True
+
+
+class _Siblings:
+    """Stands for "the next test is in the same module": nothing shared is torn down."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._chain = item.listchain()[:-1]
+
+    def listchain(self) -> list[Any]:
+        return self._chain
 
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -95,7 +109,7 @@ def _child(item: pytest.Item, writing: int) -> None:
     code = 1
     try:
         _enter()
-        reports = runtestprotocol(item, log=False, nextitem=None)
+        reports = runtestprotocol(item, log=False, nextitem=cast(pytest.Item, _Siblings(item)))
         hook = item.config.hook
         plain = [hook.pytest_report_to_serializable(config=item.config, report=r) for r in reports]
         with os.fdopen(writing, "wb") as pipe:

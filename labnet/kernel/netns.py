@@ -8,13 +8,11 @@ process for the same thing takes 16 ms.)
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 
-CLONE_NEWNET = 0x40000000
+from labnet.linux.namespaces import NEWNET, setns
 
 
 def own_netns() -> int:
@@ -25,19 +23,8 @@ def own_netns() -> int:
 @contextmanager
 def inside(netns: int, home: int) -> Iterator[None]:
     """Run the body in the namespace ``netns``, then return to ``home``."""
-    _setns(netns)
+    setns(netns, NEWNET)
     try:
         yield
     finally:
-        _setns(home)
-
-
-@cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def _setns(netns: int) -> None:
-    if _libc().setns(netns, CLONE_NEWNET):
-        errno = ctypes.get_errno()
-        raise OSError(errno, f"setns: {os.strerror(errno)}")
+        setns(home, NEWNET)
