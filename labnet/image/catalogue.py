@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from labnet.errors import NotFound
-from labnet.image.names import Reference, parse
+from labnet.image.names import ImageError, Reference, parse
+
+__all__ = ["IMAGES", "Command", "Image", "ImageError", "Program", "command_for", "find"]
 
 PATH = "/opt/image/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -106,12 +107,12 @@ class Command:
 def find(name: str) -> tuple[Reference, Image]:
     """Return the full reference of ``name`` and its image.
 
-    Raises ``InvalidImageName``, or ``NotFound`` with a message that lists the catalogue.
+    Raises ``ImageError``; for an unknown one the message lists the catalogue.
     """
     reference = parse(name)
     repository = MIRRORS.get(reference.repository, reference.repository)
     if (image := IMAGES.get(repository)) is None:
-        raise NotFound(
+        raise ImageError(
             f'"{reference}" is not among the images of the process runtime, which are: '
             + ", ".join(_short(known) for known in IMAGES),
             hint="use one of them; images from a registry need `runtime: docker` on the node",

@@ -13,8 +13,16 @@ from dataclasses import dataclass
 from labnet.errors import LabnetError
 
 
-class InvalidImageName(LabnetError):
+class ImageError(LabnetError):
+    """A container's image is not to be had; ``reason`` is the kubelet's word for it."""
+
+    reason = "ErrImagePull"
+
+
+class InvalidImageName(ImageError):
     """The text cannot be an image reference."""
+
+    reason = "InvalidImageName"
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,14 +130,32 @@ def plan_container(
     )
 
 
-def plan_exec(container: ContainerSpec | None, container_id: str, argv: Sequence[str]) -> ExecSpec:
+def plan_exec(
+    pod: Pod,
+    container: Container,
+    container_id: str,
+    argv: Sequence[str],
+    image: ImageParts,
+    around: Surroundings,
+    *,
+    tty: bool = False,
+) -> ExecSpec:
     """Return a further process in a running container, with its environment."""
-    env = container.env if container else ()
-    cwd = container.cwd if container else "/"
-    return ExecSpec(argv=tuple(argv), container=container_id, env=env, cwd=cwd)
+    facts = Facts(around.machine.node, around.machine.address, around.address)
+    env = environment(pod, container.env, image.env, facts, around.sources)
+    return ExecSpec(
+        argv=tuple(argv),
+        container=container_id,
+        program=image.program,
+        env=tuple(env.items()),
+        cwd=container.cwd or image.cwd or "/",
+        tty=tty,
+    )
 
 
 def _volumes(container: Container, around: Surroundings) -> tuple[Mount, ...]:
+    for mount in container.mounts:
+        _check_inside(mount.volume, mount.sub_path)
     return tuple(
         Mount(
             "bind",
@@ -162,11 +180,14 @@ def check_volumes(pod: Pod) -> None:
 
 def volume_files(volume: Volume, data: Mapping[str, str]) -> dict[str, str]:
     """Return path → content of a configMap or secret volume. Raises ``Refused``."""
-    if not volume.items:
-        return dict(data)
-    for key, path in volume.items:
+    items = volume.items or tuple((key, key) for key in data)
+    for key, path in items:
         if key not in data and not volume.optional:
             raise Refused(f'volume "{volume.name}": references non-existent config key: {key}')
-        if path.startswith("/") or ".." in path.split("/"):
-            raise Refused(f'volume "{volume.name}": path {path!r} leaves the volume')
-    return {path: data[key] for key, path in volume.items if key in data}
+        _check_inside(volume.name, path)
+    return {path: data[key] for key, path in items if key in data}
+
+
+def _check_inside(volume: str, path: str) -> None:
+    if path.startswith("/") or ".." in path.split("/"):
+        raise Refused(f'volume "{volume}": path {path!r} leaves the volume')
