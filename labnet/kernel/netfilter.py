@@ -82,6 +82,10 @@ class LinuxNetfilter:
             raise _failure(self._restore, done.stderr, transactions)
         self._remember(before, transactions)
 
+    def generation(self) -> int | None:
+        """Return nf_tables' commit count of this namespace, None without nf_tables."""
+        return self._netlink.generation()
+
     def connections(self, protocol: int) -> tuple[Connection, ...]:
         """Return what the connection tracker holds for an IP protocol number."""
         return self._netlink.connections(protocol)

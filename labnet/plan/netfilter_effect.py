@@ -73,8 +73,7 @@ class _Table:
 
     def __init__(self, name: str, chains: Chains | None) -> None:
         self._name = name
-        start = dict.fromkeys(BUILT_IN[name], ()) if chains is None else chains
-        self._chains: dict[str, Rules] = dict(start)
+        self._chains: dict[str, Rules] = {**dict.fromkeys(BUILT_IN[name], ()), **(chains or {})}
         self._edited: dict[str, list[str]] = {}
 
     def chains(self) -> Chains:
