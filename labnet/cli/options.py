@@ -33,7 +33,7 @@ def lab_option(command: Command) -> Command:
         "--lab",
         metavar="NAME",
         callback=_lab_or_global,
-        shell_complete=_lab_names,
+        shell_complete=lab_names,
         help="Which lab, where more than one runs.",
     )(command)
 
@@ -70,7 +70,8 @@ def running_lab(name: str | None) -> StateDirectory:
 # -- completion -------------------------------------------------------------------------
 
 
-def _lab_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+def lab_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the NAME of a lab."""
     from labnet.lab import liveness
 
     return [state.name for state, _ in liveness.labs() if state.name.startswith(incomplete)]

@@ -55,6 +55,7 @@ def raise_sandbox(
     with ExitStack() as ours:
         state, lock = liveness.acquire(lab.name)
         ours.callback(os.close, lock)  # PID 1 has a duplicate of its own by then
+        undo.callback(liveness.sweep)
         undo.callback(liveness.remove, state)
         _furnish(state, source)
         beside = ours.enter_context(ThreadPoolExecutor(1))
