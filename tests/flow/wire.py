@@ -27,6 +27,7 @@ _SYSCTLS = {
     "net/ipv4/conf/all/rp_filter": "0",
     "net/ipv4/conf/default/rp_filter": "0",
     "net/ipv4/conf/all/route_localnet": "1",
+    "net/ipv4/icmp_ratelimit": "0",  # else the seventh REJECT of a second goes unsaid
 }
 
 

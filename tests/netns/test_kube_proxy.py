@@ -197,6 +197,9 @@ def test_a_udp_client_leaves_an_endpoint_that_went(cluster: Cluster) -> None:
 def test_a_udp_client_that_was_early_gets_its_first_endpoint(cluster: Cluster) -> None:
     ports = [{"port": 8080, "protocol": "UDP"}]
     cluster.api.create(SERVICES, DNS)
+    # Without any NAT rule in it a namespace tracks no connections; flannel has one.
+    masquerade = "-t nat -A POSTROUTING -s 10.244.0.0/16 -d 198.51.100.0/24 -j MASQUERADE"
+    subprocess.run(["iptables-nft", *masquerade.split()], check=True)
     with fixed_client(cluster) as ask:
         assert ask() != "a"  # before there is a proxy: the flow is remembered untranslated
         with LinuxNetfilter() as kernel:
