@@ -119,15 +119,21 @@ def _json_patched(current: Object, body: bytes) -> Any:
     if len(operations) > _MOST_OPERATIONS:
         text = f"The allowed maximum operations in a JSON patch is {_MOST_OPERATIONS}"
         raise ApiError(413, "RequestEntityTooLarge", text)
-    try:
-        return jsonpatch.JsonPatch(operations).apply(deepcopy(current))
-    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
-        raise _rejected(str(error)) from None
-    except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
-        raise _rejected(f"the operation cannot be applied: {error}") from None
+    refusals = (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, *_UNAPPLICABLE)
+    new = deepcopy(current)
+    for number, operation in enumerate(operations):
+        try:
+            new = jsonpatch.JsonPatch([operation]).apply(new, in_place=True)
+        except jsonpatch.JsonPatchTestFailed:
+            raise _rejected(f"testing value {operation['path']} failed") from None
+        except refusals as error:
+            raise _rejected(f"operation {number} cannot be applied: {error}") from None
+    return new
+
+
+_UNAPPLICABLE = (TypeError, ValueError, KeyError, IndexError, AttributeError)
 
 
 def _rejected(why: str) -> ApiError:
-    text = "the server rejected our request due to an error in our request"
-    details = {"causes": [{"reason": "UnexpectedServerResponse", "message": why}]}
-    return ApiError(422, "Invalid", text, details=details)
+    text = f"the server rejected our request due to an error in our request: {why}"
+    return ApiError(422, "Invalid", text)

@@ -15,7 +15,6 @@ from functools import cache
 from typing import Any
 
 from labnet.api import definitions
-from labnet.api.resources import by_kind
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _SPECIAL = {
@@ -69,14 +68,12 @@ def definition(name: str) -> Shape:
 def shape_of(api_version: str, kind: str) -> Shape | None:
     """Return the shape of a kind that labnet serves or takes, None for another.
 
-    ``v1 DeleteOptions`` and the kinds of subresources are known too.
+    The kinds of subresources, DeleteOptions and Status are known too.
     """
-    name = definitions.definition_name(api_version, kind)
-    if name not in definitions.lines():
-        name = _META + kind
-    if name not in definitions.lines() or (by_kind(api_version, kind) is None and "List" in kind):
-        return None
-    return Shape("object", ref=name)
+    for name in (definitions.definition_name(api_version, kind), _META + kind):
+        if name in definitions.lines():
+            return Shape("object", ref=name)
+    return None
 
 
 def _shape(schema: Mapping[str, Any]) -> Shape:
