@@ -42,6 +42,6 @@ class Api:
         self.client.close()
 
 
-def api_of(state: StateDirectory, info: LabInfo) -> Api:
+def api_of(state: StateDirectory, info: LabInfo, timeout: float = API_TIMEOUT) -> Api:
     """Return the API server of a running lab; the caller closes it."""
-    return Api(state.pki, info.api_port)
+    return Api(state.pki, info.api_port, timeout)

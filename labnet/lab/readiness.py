@@ -63,7 +63,7 @@ def _missing_nodes(cluster: Cluster, expected: Collection[str]) -> Iterator[Miss
         log = f"kubelet@{name}"
         if name not in found:
             yield Missing(f"node {name}", "has not registered", log)
-        elif (ready := _condition(found[name], "Ready")).get("status") != "True":
+        elif (ready := condition(found[name], "Ready")).get("status") != "True":
             yield Missing(f"node {name}", str(ready.get("message") or "is not Ready"), log)
 
 
@@ -87,14 +87,14 @@ def _missing_pods(cluster: Cluster) -> Iterator[Missing]:
 
 
 def _why_not_ready(pod: Object) -> tuple[str, str]:
-    scheduled = _condition(pod, "PodScheduled")
+    scheduled = condition(pod, "PodScheduled")
     node = pod.get("spec", {}).get("nodeName")
     if not node:
         return str(scheduled.get("message") or "is not scheduled yet"), "kube-scheduler"
     status = pod.get("status", {})
     states = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
     reasons = [reason for state in states if (reason := _container_reason(state))]
-    ready = _condition(pod, "Ready").get("message")
+    ready = condition(pod, "Ready").get("message")
     return "; ".join(reasons) or str(ready or status.get("phase", "Pending")), f"kubelet@{node}"
 
 
@@ -110,7 +110,7 @@ def _container_reason(status: Object) -> str:
 def _missing_endpoints(cluster: Cluster) -> Iterator[Missing]:
     for service in cluster.services:
         wanted = sum(1 for pod in cluster.pods if _is_ready(pod) and _selects(service, pod))
-        if wanted > len(_ready_addresses(service, cluster.slices)):
+        if wanted > len(ready_addresses(service, cluster.slices)):
             why = f"not all of its {wanted} ready pods are endpoints yet"
             yield Missing(f"service {_full_name(service)}", why, "kube-controller-manager")
 
@@ -124,7 +124,7 @@ def doors(cluster: Cluster) -> tuple[Door, ...]:
         Door(_full_name(service), service["spec"]["clusterIP"], port["port"])
         for service in cluster.services
         if service["spec"].get("clusterIP") not in (None, "", "None")
-        if _ready_addresses(service, cluster.slices)
+        if ready_addresses(service, cluster.slices)
         for port in service["spec"].get("ports", ())
         if port.get("protocol", "TCP") == "TCP"
     )
@@ -158,13 +158,14 @@ def _is_about(event: Object, kind: str, name: str) -> bool:
 # -- reading objects --------------------------------------------------------------------
 
 
-def _condition(obj: Object, kind: str) -> Object:
+def condition(obj: Object, kind: str) -> Object:
+    """Return the condition of this type in an object's status; empty if there is none."""
     conditions = obj.get("status", {}).get("conditions") or ()
     return next((one for one in conditions if one.get("type") == kind), {})
 
 
 def _is_ready(pod: Object) -> bool:
-    return _condition(pod, "Ready").get("status") == "True"
+    return condition(pod, "Ready").get("status") == "True"
 
 
 def _full_name(obj: Object) -> str:
@@ -178,7 +179,8 @@ def _selects(service: Object, pod: Object) -> bool:
     return bool(selector) and same_namespace and selector.items() <= labels.items()
 
 
-def _ready_addresses(service: Object, slices: Sequence[Object]) -> set[str]:
+def ready_addresses(service: Object, slices: Sequence[Object]) -> set[str]:
+    """Return the addresses of a Service's ready endpoints."""
     name, namespace = service["metadata"]["name"], service["metadata"].get("namespace")
     return {
         address

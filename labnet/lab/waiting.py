@@ -90,7 +90,7 @@ class Waiting:
         """
         cluster = Cluster()
         for stages in range(1, len(_STAGES) + 1):
-            while left := missing(cluster := _cluster(api, stages), expected_nodes):
+            while left := missing(cluster := cluster_of(api, stages), expected_nodes):
                 report(_summary(left))
                 if not self._paused():
                     raise self._not_ready(left, api)
@@ -156,7 +156,8 @@ def _keeps_ending(component: Process) -> LabnetError:
     )
 
 
-def _cluster(api: Lists, stages: int) -> Cluster:
+def cluster_of(api: Lists, stages: int = len(_STAGES)) -> Cluster:
+    """Read the collections of the first ``stages`` stages; all of them by default."""
     paths = {field: path for stage in _STAGES[:stages] for field, path in stage.items()}
     return Cluster(**{field: api.items(path) for field, path in paths.items()})
 
