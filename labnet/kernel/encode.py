@@ -24,7 +24,6 @@ from labnet.plan.ops import (
     DeleteLink,
     DeleteNeighbour,
     DeleteRoute,
-    DisablePort,
     Op,
     ReplaceRoute,
     SetForwarding,
@@ -51,7 +50,7 @@ IFF_UP = 1
 IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINK, IFLA_MASTER = 1, 3, 4, 5, 10
 IFLA_LINKINFO, IFLA_AF_SPEC, IFLA_NET_NS_FD, IFLA_EXT_MASK = 18, 26, 28, 29
 INFO_KIND, INFO_DATA, INFO_SLAVE_KIND, INFO_SLAVE_DATA = 1, 2, 4, 5
-BRPORT_STATE, BRPORT_MODE = 1, 4
+BRPORT_MODE = 4
 INET6_ADDR_GEN_MODE, ADDR_GEN_NONE = 8, 1
 VXLAN_ID, VXLAN_LINK, VXLAN_LOCAL, VXLAN_LEARNING, VXLAN_PORT = 1, 3, 4, 7, 15
 IFA_ADDRESS, IFA_LOCAL, IFA_BROADCAST = 1, 2, 4
@@ -82,8 +81,6 @@ def messages(op: Op, index: Index) -> tuple[Message, ...]:
             return _set_link(old, link, index)
         case DeleteLink(name=name):
             return (Message(nl.RTM_DELLINK, IFINFO.pack(0, 0, index(name), 0, 0)),)
-        case DisablePort(port=port):
-            return (port_setting(port, attribute(BRPORT_STATE, b"\0")),)
         case AddAddress(address=a):
             return (_address(nl.RTM_NEWADDR, a, index, nl.CREATE | nl.EXCL),)
         case DeleteAddress(address=a):

@@ -28,7 +28,6 @@ from labnet.plan.ops import (
     DeleteLink,
     DeleteNeighbour,
     DeleteRoute,
-    DisablePort,
     Op,
     Plan,
     ReplaceRoute,
@@ -72,7 +71,6 @@ class FakeKernel:
         self.name = name
         self.log: list[Op | Attach] = []
         self.cables: dict[int, Cable] = {}  # by the far end's descriptor
-        self.disabled: set[str] = set()
         self._links = {link.name: link for link in state.links}
         self._addresses = set(state.addresses)
         self._routes = {route.dst: route for route in state.routes}
@@ -253,11 +251,6 @@ class FakeKernel:
             raise _Refused(errno.ENOENT)
         self._sysctls[sysctl.name] = sysctl.value
 
-    def _disable(self, port: str) -> None:
-        if not self._device(port).master:
-            raise _Refused(errno.EINVAL)
-        self.disabled.add(port)
-
     _ways: ClassVar[dict[type, Callable[[FakeKernel, Any], None]]] = {
         AddLink: lambda self, op: self._add_link(op.link),
         SetLink: lambda self, op: self._set_link(op),
@@ -272,7 +265,6 @@ class FakeKernel:
         SetForwarding: lambda self, op: self._set_forwarding(op.forwarding),
         DeleteForwarding: lambda self, op: self._delete_forwarding(op.forwarding),
         SetSysctl: lambda self, op: self._set_sysctl(op.sysctl),
-        DisablePort: lambda self, op: self._disable(op.port),
     }
 
 

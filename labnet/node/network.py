@@ -10,13 +10,15 @@ remembers both on disk, so that a restarted kubelet finds its pods' addresses ag
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Protocol
 
+from labnet import naming
 from labnet.cni import bridge, host_local
 from labnet.cni import result as cni
 from labnet.cni.host_local import AddressStore
@@ -24,9 +26,12 @@ from labnet.errors import LabnetError, OpFailed, Unavailable
 from labnet.ipam.addresses import pod_range
 from labnet.plan.diff import diff
 from labnet.plan.kernel import Kernel
-from labnet.plan.ops import Attach, DisablePort
+from labnet.plan.ops import Attach, DeleteLink, SetLink
+from labnet.plan.state import Scope
 from labnet.subnet import file as subnet_file
 from labnet.subnet.file import SubnetEnv
+
+log = logging.getLogger("kubelet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +123,13 @@ class BridgeNetwork:
             self._addresses, within, container, cni.INTERFACE, requested, self._reserved
         )
         try:
+            self._ensure_bridge(env)
             made = self._attach(sandbox_id, netns, address, env)
+            self._remember(sandbox_id, made, labels or {})
         except (LabnetError, OSError):
+            self._undo(naming.host_veth(sandbox_id))
             host_local.release(self._addresses, container)
             raise
-        self._remember(sandbox_id, made, env, labels or {})
         return _pod_address(made)
 
     def delete(self, sandbox_id: str) -> None:
@@ -136,7 +143,7 @@ class BridgeNetwork:
         path = self._cache(container)
         found = _parse(path)
         if found:
-            self._disable(found[1].port)
+            self._stop(found[1].port)
         host_local.release(self._addresses, container)
         path.unlink(missing_ok=True)
 
@@ -160,12 +167,19 @@ class BridgeNetwork:
             )
         return env
 
-    def _attach(
-        self, sandbox: str, netns: int, address: IPv4Address, env: SubnetEnv
-    ) -> cni.Attachment:
+    def _ensure_bridge(self, env: SubnetEnv) -> None:
+        """Make cni0 what it should be, and the configuration that says so."""
+        text = json.dumps(cni.conflist(env.mtu, str(env.subnet)), indent=2) + "\n"
+        conflist = self._state / "net.d" / "10-flannel.conflist"
         with self._bridge:
             observed = self._kernel.observe(bridge.SCOPE)
             self._kernel.apply_all(diff(bridge.desired(env.subnet, env.mtu), observed))
+            if not conflist.is_file() or conflist.read_text() != text:
+                _write(conflist, text)
+
+    def _attach(
+        self, sandbox: str, netns: int, address: IPv4Address, env: SubnetEnv
+    ) -> cni.Attachment:
         cable = bridge.cable(sandbox, address, env.subnet, env.mtu)
         self._kernel.attach(Attach(cable, f"pod sandbox {sandbox} starts"), netns)
         return cni.Attachment(
@@ -178,25 +192,26 @@ class BridgeNetwork:
             mac=cable.mac,
         )
 
-    def _disable(self, port: str) -> None:
-        try:
-            self._kernel.apply(DisablePort(port, "its pod ends"))
-        except OpFailed:  # the pod's namespace, and the port with it, are gone already
+    def _undo(self, port: str) -> None:
+        """Take up a cable that was laid for a pod that then failed."""
+        if self._kernel.observe(Scope(links=frozenset({port}))).link(port):
+            self._kernel.apply(DeleteLink(port, "attaching its pod failed"))
+
+    def _stop(self, port: str) -> None:
+        link = self._kernel.observe(Scope(links=frozenset({port}))).link(port)
+        if link is None:  # gone already, with the pod's namespace
             return
+        try:
+            self._kernel.apply(SetLink(link, replace(link, up=False), "its pod ends"))
+        except OpFailed:
+            log.debug("%s went away while it was being stopped", port)
 
     def _cache(self, container: str) -> Path:
         return self._state / "results" / cni.cache_name(container)
 
-    def _remember(
-        self, sandbox: str, made: cni.Attachment, env: SubnetEnv, labels: Mapping[str, str]
-    ) -> None:
+    def _remember(self, sandbox: str, made: cni.Attachment, labels: Mapping[str, str]) -> None:
         mac = bridge.pod_mac(made.gateway)
-        path = self._cache(made.container)
-        _write(path, cni.cached(made, mac, sandbox, labels))
-        conflist = self._state / "net.d" / "10-flannel.conflist"
-        text = json.dumps(cni.conflist(env.mtu, str(env.subnet)), indent=2) + "\n"
-        if not conflist.is_file() or conflist.read_text() != text:
-            _write(conflist, text)
+        _write(self._cache(made.container), cni.cached(made, mac, sandbox, labels))
 
 
 def _write(path: Path, text: str) -> None:

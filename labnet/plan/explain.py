@@ -21,7 +21,6 @@ from labnet.plan.ops import (
     DeleteLink,
     DeleteNeighbour,
     DeleteRoute,
-    DisablePort,
     Op,
     ReplaceRoute,
     SetForwarding,
@@ -48,8 +47,6 @@ def commands(op: Op | Attach) -> tuple[str, ...]:
             return _set_link(old, link)
         case DeleteLink(name=name):
             return (f"ip link del {name}",)
-        case DisablePort(port=port):
-            return (f"bridge link set dev {port} state disabled",)
         case SetSysctl(sysctl=sysctl):
             return (f"sysctl -w {sysctl.name}={sysctl.value}",)
         case Attach(cable=cable):

@@ -119,14 +119,6 @@ class SetSysctl:
 
 
 @dataclass(frozen=True, slots=True)
-class DisablePort:
-    """Stop a bridge port at once; the device goes later, with its far end's namespace."""
-
-    port: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Attach:
     """Lay ``cable``; the namespace of its far end is handed to ``Kernel.attach``."""
 
@@ -148,6 +140,5 @@ Op = (
     | SetForwarding
     | DeleteForwarding
     | SetSysctl
-    | DisablePort
 )
 Plan = tuple[Op, ...]

@@ -11,6 +11,7 @@ from labnet.errors import AlreadyExists, OpFailed, Unavailable
 from labnet.kernel.fake import FakeKernel
 from labnet.node.network import BridgeNetwork
 from labnet.plan.ops import AddLink, Attach, DeleteLink
+from labnet.plan.state import Scope
 from labnet.subnet import file
 from labnet.subnet.file import SubnetEnv
 
@@ -86,7 +87,8 @@ def test_deleting_frees_the_address_and_stops_the_port(
     network.delete("a/0")
     network.delete("a/0")
 
-    assert made.host_interface in kernel.disabled
+    port = kernel.observe(Scope(links=frozenset({made.host_interface}))).links
+    assert [link.up for link in port] == [False]
     assert network.list() == {}
     assert network.add("a/1", 8, PINNED).mac == made.mac
 

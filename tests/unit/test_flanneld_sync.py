@@ -227,7 +227,7 @@ def test_the_component_follows_leases_until_it_is_stopped(tmp_path: Path) -> Non
         target=component.run, args=(node.flanneld, node.manager, feed, CONF), daemon=True
     )
     loop.start()
-    node.manager.acquire(SECOND)
+    other = node.manager.acquire(SECOND).lease
 
     deadline = threading.Event()
     for _ in range(500):
@@ -239,7 +239,7 @@ def test_the_component_follows_leases_until_it_is_stopped(tmp_path: Path) -> Non
 
     assert not loop.is_alive()
     routes = node.kernel.observe(vxlan.scope(OUTSIDE, vxlan.Options())).routes
-    assert [str(r.dst) for r in routes] == ["10.244.2.0/24"]
+    assert [r.dst for r in routes] == [other.subnet]
 
 
 def test_the_configuration_of_the_component_is_read() -> None:

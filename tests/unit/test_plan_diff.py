@@ -13,7 +13,7 @@ from labnet.backend.outside import Outside
 from labnet.kernel.fake import FakeKernel
 from labnet.plan.diff import diff
 from labnet.plan.explain import commands, shell
-from labnet.plan.ops import Attach, DisablePort
+from labnet.plan.ops import Attach
 from labnet.plan.state import (
     Address,
     Cable,
@@ -149,7 +149,6 @@ def test_a_cable_is_six_commands() -> None:
         "ip -n POD addr add 10.244.1.2/24 brd + dev eth0",
         "ip -n POD route add default via 10.244.1.1 dev eth0",
     )
-    assert shell(DisablePort("veth1", "")) == "bridge link set dev veth1 state disabled"
 
 
 def test_moving_a_port_and_its_hairpin_are_two_commands() -> None:

@@ -8,6 +8,7 @@ what it made stays, as pods need it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import signal
@@ -127,12 +128,15 @@ class Feed:
 def main(config: dict[str, Any]) -> None:
     """Run until SIGTERM."""
     c = parse(config)
-    with EtcdStore(c.etcd, c.tls) as store, LinuxKernel(c.settings.node) as kernel:
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(EtcdStore(c.etcd, c.tls))
+        kernel = stack.enter_context(LinuxKernel(c.settings.node))
         feed = Feed(store)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: threading.Thread(target=feed.stop).start())
         manager = Manager(store)
-        flanneld = Flanneld(c.settings, manager, kernel, LinuxNetfilter(), SystemClock())
+        netfilter = stack.enter_context(contextlib.closing(LinuxNetfilter()))
+        flanneld = Flanneld(c.settings, manager, kernel, netfilter, SystemClock())
         run(flanneld, manager, feed, c.net_conf)
 
 
