@@ -19,6 +19,7 @@ from labnet.lab.state import LabInfo, StateDirectory, read_info
 from labnet.lab.waiting import cluster_of
 from labnet.sandbox.spec import Process
 from labnet.sandbox.zygote import Zygote
+from labnet.subnet import file as subnet_file
 
 SUBNET_FILE = Path("/run/flannel/subnet.env")
 _PATIENCE = 3.0  # seconds for one answer of the API server
@@ -112,10 +113,8 @@ def _subnets(zygote: Zygote, info: LabInfo) -> dict[str, str]:
 
 def subnet_here(_: Mapping[str, object]) -> str:
     """Return the subnet that flanneld wrote down on this host; runs on the node."""
-    if not SUBNET_FILE.exists():
-        return "-"
-    found = dict(line.split("=", 1) for line in SUBNET_FILE.read_text().split())
-    return found.get("FLANNEL_SUBNET", "-")
+    found = subnet_file.read(SUBNET_FILE)
+    return str(found.subnet) if found else "-"
 
 
 # -- pure -------------------------------------------------------------------------------
