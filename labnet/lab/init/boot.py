@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from labnet.sandbox.protocol import dump, load
+
 
 @dataclass(frozen=True, slots=True)
 class Boot:
@@ -33,6 +35,42 @@ class Boot:
     listeners: Mapping[str, int] = field(default_factory=dict)
     preload: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
+
+    def descriptors(self) -> tuple[int, ...]:
+        """Return all descriptors that belong to this record, lock and pipe first."""
+        single = (self.lock, self.alive)
+        return (*(one for one in single if one is not None), *self.listeners.values())
+
+
+def sent(boot: Boot) -> tuple[bytes, tuple[int, ...]]:
+    """Return ``boot`` as a message and the descriptors to send with it."""
+    message = {
+        "name": boot.name,
+        "state": str(boot.state),
+        "lock": boot.lock is not None,
+        "alive": boot.alive is not None,
+        "listeners": list(boot.listeners),
+        "preload": list(boot.preload),
+        "keep": list(boot.keep),
+    }
+    return dump(message), boot.descriptors()
+
+
+def received(payload: bytes, fds: tuple[int, ...]) -> Boot:
+    """Return the record that :func:`sent` wrote, with the descriptors it has here."""
+    message = load(payload)
+    left = iter(fds)
+    lock = next(left) if message["lock"] else None
+    alive = next(left) if message["alive"] else None
+    return Boot(
+        name=message["name"],
+        state=Path(message["state"]),
+        lock=lock,
+        alive=alive,
+        listeners={name: next(left) for name in message["listeners"]},
+        preload=tuple(message["preload"]),
+        keep=tuple(message["keep"]),
+    )
 
 
 @dataclass(frozen=True, slots=True)
