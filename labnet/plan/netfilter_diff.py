@@ -46,7 +46,7 @@ def diff(wanted: Wanted, observed: NetfilterState, budget: int = BUDGET) -> tupl
     Only what ``wanted`` owns is touched. Equal states give none.
     """
     tables = sorted({*wanted.state.tables, *observed.tables}, key=_table_order)
-    return tuple(
+    small = (
         transaction
         for step in _STEPS
         for table in tables
@@ -55,6 +55,7 @@ def diff(wanted: Wanted, observed: NetfilterState, budget: int = BUDGET) -> tupl
             table, find(table, wanted, observed), reason, wanted.skipped, budget
         )
     )
+    return tuple(_joined(small, budget))
 
 
 def owns(wanted: Wanted, chain: str) -> bool:
@@ -267,6 +268,28 @@ def _packed(
         used += size
     if lines:
         yield Transaction(table, tuple(lines), reason)
+
+
+def _joined(transactions: Iterable[Transaction], budget: int) -> Iterator[Transaction]:
+    """Join neighbours of one table where they fit together.
+
+    Every commit waits for the kernel's readers to finish, some milliseconds, whatever
+    its size: two small ones take twice as long as one.
+    """
+    last: Transaction | None = None
+    used = 0
+    for transaction in transactions:
+        size = sum(map(weight, transaction.lines))
+        if last and last.table == transaction.table and used + size <= budget:
+            lines = (*last.lines, *transaction.lines)
+            last = Transaction(last.table, lines, f"{last.reason}, {transaction.reason}")
+            used += size
+        else:
+            if last:
+                yield last
+            last, used = transaction, size
+    if last:
+        yield last
 
 
 # What happens in all tables before the next step begins.

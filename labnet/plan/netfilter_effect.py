@@ -73,7 +73,8 @@ class _Table:
 
     def __init__(self, name: str, chains: Chains | None) -> None:
         self._name = name
-        self._chains: dict[str, Rules] = {**dict.fromkeys(BUILT_IN[name], ()), **(chains or {})}
+        start = dict.fromkeys(BUILT_IN[name], ()) if chains is None else chains
+        self._chains: dict[str, Rules] = dict(start)
         self._edited: dict[str, list[str]] = {}
 
     def chains(self) -> Chains:
@@ -89,7 +90,7 @@ class _Table:
             if chain in self._chains:
                 raise _Refusal("Chain already exists")
             self._make(chain)
-        elif chain not in self._chains:
+        elif chain not in self._chains and not self._has_built_in(verb, chain):
             raise _Refusal(f"Chain '{chain}' does not exist")
         elif verb == "-X":
             self._remove(chain)
@@ -97,6 +98,13 @@ class _Table:
             self._edited[chain] = []
         else:
             self._edit(self._rules(chain), verb, argument)
+
+    def _has_built_in(self, verb: str, chain: str) -> bool:
+        """Bring in a built-in chain that was never used, as iptables does on first use."""
+        if chain not in BUILT_IN[self._name] or verb not in ("-A", "-I"):
+            return False
+        self._make(chain)
+        return True
 
     def _rules(self, chain: str) -> list[str]:
         return self._edited.setdefault(chain, list(self._chains[chain]))
