@@ -76,12 +76,12 @@ def steps(pod: Pod, seen: Observed, now: datetime, *, wanted: bool = True) -> tu
     """Return what to do now, in order; () when everything is as it should be.
 
     ``wanted`` is False for a pod that the API server no longer knows: it is ended
-    without grace. A pod with a deletionTimestamp gets what is left of its grace period.
+    without grace. A pod with a deletionTimestamp gets the grace period it came with.
     """
     if not wanted or pod.deleted is not None:
-        return _end(pod, seen, now, forget=True, wanted=wanted)
+        return _end(pod, seen, forget=True, wanted=wanted)
     if pod.finished or _over(pod, seen):
-        return _end(pod, seen, now, forget=False, wanted=True)
+        return _end(pod, seen, forget=False, wanted=True)
     if seen.sandbox is None:
         return _without_sandbox(pod, seen)
     if seen.address is None and not pod.host_network:
@@ -92,11 +92,8 @@ def steps(pod: Pod, seen: Observed, now: datetime, *, wanted: bool = True) -> tu
     return tuple(s for c in pod.containers for s in _container_step(pod, c, seen, now))
 
 
-def _end(
-    pod: Pod, seen: Observed, now: datetime, *, forget: bool, wanted: bool
-) -> tuple[Step, ...]:
-    left = max(0.0, (pod.deleted - now).total_seconds()) if pod.deleted else float(pod.grace)
-    grace = min(left, float(pod.grace)) if wanted else 0.0
+def _end(pod: Pod, seen: Observed, *, forget: bool, wanted: bool) -> tuple[Step, ...]:
+    grace = float(pod.grace) if wanted else 0.0
     if seen.running:
         return tuple(Stop(n, r, grace, f"Stopping container {n}") for n, r in seen.running)
     return (TearDown(forget),) if forget or seen.sandbox is not None else ()

@@ -8,23 +8,24 @@ until something happens; the shortest regular wake-up is the lease, every ten se
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 
 from labnet.api.meta import Object
 from labnet.client.api import Api
+from labnet.client.events import Recorder
 from labnet.client.informer import Informer
 from labnet.client.kinds import PODS
 from labnet.client.workqueue import WorkQueue
 from labnet.clock import Clock
 from labnet.node.kubelet import volumes
 from labnet.node.kubelet.checks import Outcome
-from labnet.node.kubelet.events import Event, Recorder, Subject
 from labnet.node.kubelet.hooks import Actor
 from labnet.node.kubelet.node import Host, Identity, NodeReporter
-from labnet.node.kubelet.pods import Parts, Pods
+from labnet.node.kubelet.parts import Parts, reference
+from labnet.node.kubelet.pods import Pods
 from labnet.node.kubelet.prober import Prober, Target
 from labnet.node.kubelet.probes import Track
 from labnet.node.kubelet.server import Server, Serving
@@ -58,14 +59,14 @@ class Setting:
 class Kubelet:
     """One node's kubelet. ``start`` runs it in threads; without it tests drive the parts."""
 
-    def __init__(self, setting: Setting, pool: ThreadPoolExecutor | None = None) -> None:
+    def __init__(self, setting: Setting, pool: Executor | None = None) -> None:
         self.setting = setting
         self._pool = pool or ThreadPoolExecutor(PROBE_THREADS, "kubelet")
         starter = Starter(
             setting.runtime, setting.network, setting.api, setting.machine, setting.volume_root
         )
         actor = Actor(setting.runtime, starter)
-        self.recorder = Recorder(setting.api, setting.identity.name, setting.clock)
+        self.recorder = Recorder(setting.api, "kubelet", setting.identity.name, setting.clock)
         self.prober = Prober(setting.clock, self._pool, actor.check, self._wake, self._probe_failed)
         parts = Parts(
             api=setting.api,
@@ -75,12 +76,13 @@ class Kubelet:
             prober=self.prober,
             recorder=self.recorder,
             clock=setting.clock,
+            queue=WorkQueue(setting.clock),
             pool=self._pool,
             hook=actor.hook,
             volume_root=setting.volume_root,
             log_root=setting.log_root,
         )
-        self.pods = Pods(parts, WorkQueue(setting.clock))
+        self.pods = Pods(parts)
         self.node = NodeReporter(
             setting.api,
             setting.identity,
@@ -98,8 +100,8 @@ class Kubelet:
         setting = self.setting
         self._server = Server(serving, self.pods, setting.pump, setting.clock, setting.log_root)
         self._server.start()
+        self.recorder.__enter__()
         self._thread("node", self.node.run)
-        self._thread("events", self.recorder.run)
         self._thread("probes", self.prober.run)
         mine = f"spec.nodeName={setting.identity.name}"
         self._informer = Informer(setting.api, PODS, self._changed, fields=mine)
@@ -110,9 +112,9 @@ class Kubelet:
 
     def stop(self) -> None:
         """End the threads; the pods go on."""
-        self.pods.queue.shut_down()
+        self.pods.parts.queue.shut_down()
         self.prober.close()
-        self.recorder.close()
+        self.recorder.__exit__()
         self.node.close()
         if self._server is not None:
             self._server.close()
@@ -134,9 +136,5 @@ class Kubelet:
         self.pods.wake(uid)
 
     def _probe_failed(self, target: Target, track: Track, outcome: Outcome) -> None:
-        pod, container = target.pod, target.container
-        subject = Subject(
-            "Pod", pod.namespace, pod.name, pod.uid, f"spec.containers{{{container.name}}}"
-        )
         message = f"{track.kind} probe failed: {outcome.output}"
-        self.recorder.record(Event(subject, "Warning", "Unhealthy", message))
+        self.recorder.warning(reference(target.pod), "Unhealthy", message)

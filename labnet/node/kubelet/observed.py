@@ -23,7 +23,8 @@ class Waiting:
 
     reason: str
     message: str
-    retry_at: float = 0.0  # seconds on the kubelet's monotonic clock
+    since: float = 0.0  # seconds on the kubelet's monotonic clock
+    retry_at: float = 0.0
     failures: int = 0
 
 

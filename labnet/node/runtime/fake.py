@@ -59,9 +59,9 @@ class FakeRuntime:
         return tuple(self._known.values())
 
     def run_sandbox(self, spec: SandboxSpec) -> int:
-        """Note a sandbox; the descriptor is that of /dev/null."""
+        """Note a sandbox; the descriptor is a file's, and no other sandbox's."""
         self._start(Process(spec.id, "sandbox", spec.node, 0, "", labels=spec.labels))
-        return os.open(os.devnull, os.O_RDONLY)
+        return os.memfd_create(spec.id, os.MFD_CLOEXEC)
 
     def start_container(self, spec: ContainerSpec) -> Process:
         """Note a container."""
@@ -124,3 +124,7 @@ class FakeRuntime:
     def on_exit(self, call: Callable[[Process], None]) -> None:
         """Remember whom to tell."""
         self._listeners.append(call)
+
+    def forget_listeners(self) -> None:
+        """Do what the death of a kubelet does."""
+        self._listeners.clear()
