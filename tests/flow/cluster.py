@@ -86,6 +86,7 @@ SERVICES = [
     service("dns", "10.96.0.53", ports=UDP),
     service("two", "10.96.0.22", ports=TWO),
     service("leaving", "10.96.0.23"),
+    service("sticky", "10.96.0.75", sessionAffinity="ClientIP"),
     service("headless", "None"),
 ]
 SLICES = [
@@ -101,6 +102,7 @@ SLICES = [
     endpoints("dns", A, ports=[{"port": PORT, "protocol": "UDP"}]),
     endpoints("two", A, ports=[{"name": "http", "port": PORT}]),
     endpoints("leaving", B, ready=False, serving=True, terminating=True),
+    endpoints("sticky", A, R),
     endpoints("headless", A),
 ]
 
@@ -183,9 +185,9 @@ ROWS = (
 )
 
 
-def rules(style: Style) -> Wanted:
+def rules(style: Style, slices: Any = SLICES) -> Wanted:
     """Return what kube-proxy wants on node1."""
-    return rules_for(style, portals(SERVICES, SLICES, NODE), CONFIG)
+    return rules_for(style, portals(SERVICES, slices, NODE), CONFIG)
 
 
 def state(style: Style) -> NetfilterState:

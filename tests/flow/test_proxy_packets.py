@@ -11,7 +11,7 @@ import pytest
 from labnet.kernel.netfilter import LinuxNetfilter
 from labnet.node.kube_proxy.program import program
 from labnet.proxy.iptables.planner import Style
-from tests.flow.cluster import PLACES, ROWS, Row, rules
+from tests.flow.cluster import PLACES, ROWS, SLICES, A, R, Row, endpoints, rules
 from tests.flow.wire import Wire, build, serve
 
 pytestmark = [pytest.mark.netns, pytest.mark.iptables]
@@ -35,6 +35,22 @@ def test_every_row_of_the_table(style: Style) -> None:
     ]
 
     assert wrong == []
+
+
+@pytest.mark.usefixtures("own_netns")
+@pytest.mark.parametrize("style", ["current", "v1.2"])
+def test_a_client_stays_with_its_endpoint_until_that_goes(style: Style) -> None:
+    wire = build()
+    serve(wire)
+    with LinuxNetfilter() as kernel:
+        program(rules(style), kernel)
+        first = {wire.ask("b", "10.96.0.75", 80)[0] for _ in range(30)}
+        assert len(first) == 1
+
+        other = {"a": R, "r": A}[first.copy().pop()]
+        slices = [s for s in SLICES if s["metadata"]["name"] != "sticky-x"]
+        program(rules(style, [*slices, endpoints("sticky", other)]), kernel)
+        assert {wire.ask("b", "10.96.0.75", 80)[0] for _ in range(5)} == {"a", "r"} - first
 
 
 def seen_by(wire: Wire, row: Row, expected: tuple[str, bool]) -> tuple[str, bool]:
