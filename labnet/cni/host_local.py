@@ -14,7 +14,8 @@ one by name, which is how a scenario's pinned addresses stay free for their owne
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Collection, Iterator
+import os
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
@@ -31,7 +32,8 @@ class AddressStore:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._read: dict[IPv4Address, str] = {}  # files are read once: they never change
+        self._held: dict[IPv4Address, str] = {}  # as read so far: files never change
+        self._names: dict[str, IPv4Address | None] = {}
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -41,22 +43,32 @@ class AddressStore:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def held(self) -> dict[IPv4Address, str]:
-        """Return each reserved address with the id of the container that holds it."""
-        there = frozenset(self._there())
-        self._read = {address: self._read.get(address) or self._owner(address) for address in there}
-        return dict(self._read)
+    def held(self) -> Mapping[IPv4Address, str]:
+        """Return each reserved address with the id of the container that holds it.
 
-    def _there(self) -> Iterator[IPv4Address]:
-        for path in self.directory.iterdir() if self.directory.is_dir() else ():
-            try:
-                yield IPv4Address(path.name)
-            except AddressValueError:  # lock, last_reserved_ip.0
-                continue
+        Only files that came since the last time are read.
+        """
+        there = set(os.listdir(self.directory)) if self.directory.is_dir() else set()  # noqa: PTH208
+        for name in self._names.keys() - there:
+            self._forget(name)
+        for name in there - self._names.keys():
+            self._read(name)
+        return self._held
 
-    def _owner(self, address: IPv4Address) -> str:
-        content = (self.directory / str(address)).read_text()
-        return content.split("\n", 1)[0].strip()
+    def _read(self, name: str) -> None:
+        try:
+            address = IPv4Address(name)
+        except AddressValueError:  # lock, last_reserved_ip.0
+            self._names[name] = None
+            return
+        content = (self.directory / name).read_text()
+        self._names[name] = address
+        self._held[address] = content.split("\n", 1)[0].strip()
+
+    def _forget(self, name: str) -> None:
+        address = self._names.pop(name, None)
+        if address:
+            del self._held[address]
 
     def last(self) -> IPv4Address | None:
         """Return the address given out last, None before the first."""
@@ -78,7 +90,7 @@ class AddressStore:
     def release(self, address: IPv4Address) -> None:
         """Give ``address`` back; fine if nobody has it."""
         (self.directory / str(address)).unlink(missing_ok=True)
-        self._read.pop(address, None)
+        self._forget(str(address))
 
 
 def allocate(
@@ -119,14 +131,14 @@ def release(store: AddressStore, container: str) -> tuple[IPv4Address, ...]:
 
 def choose(
     within: Range,
-    held: dict[IPv4Address, str],
+    held: Mapping[IPv4Address, str],
     last: IPv4Address | None,
     requested: IPv4Address | None,
     reserved: Collection[IPv4Address],
 ) -> IPv4Address:
     """Decide which address comes next. Pure; errors as for :func:`allocate`."""
     if requested is None:
-        return next_free(within, held.keys() | set(reserved), last)
+        return next_free(within, held, reserved, after=last)
     if requested in held:
         raise AlreadyExists(
             f"address {requested} is held by pod sandbox {held[requested]}",

@@ -43,9 +43,9 @@ def pod_range(subnet: IPv4Network, start: IPv4Address | None = None) -> Range:
 
 
 def next_free(
-    within: Range, taken: Collection[IPv4Address], after: IPv4Address | None = None
+    within: Range, *taken: Collection[IPv4Address], after: IPv4Address | None = None
 ) -> IPv4Address:
-    """Return the first address after ``after`` that is not in ``taken``, going round.
+    """Return the first address after ``after`` that is in none of ``taken``, going round.
 
     Going on after the last one instead of filling the first gap keeps a freed address
     unused for as long as possible: caches elsewhere may still know its old owner.
@@ -55,9 +55,10 @@ def next_free(
     offset = int(after) + 1 - int(within.first) if after and after in within else 0
     for step in range(size):
         candidate = within.first + (offset + step) % size
-        if candidate in within and candidate not in taken:
+        if candidate in within and not any(candidate in held for held in taken):
             return candidate
     raise Exhausted(
-        f"no free pod address between {within.first} and {within.last}: {len(taken)} taken",
+        f"no free pod address between {within.first} and {within.last}:"
+        f" {len(set().union(*taken))} taken or reserved",
         hint="scale down, add a node, or give the lab a shorter subnetLen",
     )

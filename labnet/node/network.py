@@ -100,6 +100,7 @@ class BridgeNetwork:
         self._range_start = range_start
         self._reserved = frozenset(reserved)
         self._bridge = threading.Lock()  # two first pods must not both make cni0
+        self._described: SubnetEnv | None = None  # what the configuration list says
         self._addresses = AddressStore(state_dir / "networks" / cni.NETWORK)
 
     def ready(self) -> bool:
@@ -169,13 +170,13 @@ class BridgeNetwork:
 
     def _ensure_bridge(self, env: SubnetEnv) -> None:
         """Make cni0 what it should be, and the configuration that says so."""
-        text = json.dumps(cni.conflist(env.mtu, str(env.subnet)), indent=2) + "\n"
-        conflist = self._state / "net.d" / "10-flannel.conflist"
         with self._bridge:
             observed = self._kernel.observe(bridge.SCOPE)
             self._kernel.apply_all(diff(bridge.desired(env.subnet, env.mtu), observed))
-            if not conflist.is_file() or conflist.read_text() != text:
-                _write(conflist, text)
+            if env != self._described:
+                document = json.dumps(cni.conflist(env.mtu, str(env.subnet)), indent=2)
+                _write(self._state / "net.d" / "10-flannel.conflist", document + "\n")
+                self._described = env
 
     def _attach(
         self, sandbox: str, netns: int, address: IPv4Address, env: SubnetEnv

@@ -59,10 +59,10 @@ def test_a_free_address_is_a_pods_and_nobody_has_it(
     usable = {a for a in SUBNET.hosts() if a != within.gateway}
     if usable <= taken:
         with pytest.raises(Exhausted):
-            next_free(within, taken, after)
+            next_free(within, taken, after=after)
         return
 
-    found = next_free(within, taken, after)
+    found = next_free(within, taken, after=after)
 
     assert found in usable - taken
 
@@ -72,13 +72,13 @@ def test_going_round_gives_every_address_once(taken: set[IPv4Address]) -> None:
     within = pod_range(SUBNET)
     held, last, given_out = set(taken), None, []
     for _ in range(len({a for a in SUBNET.hosts() if a != within.gateway} - taken)):
-        last = next_free(within, held, last)
+        last = next_free(within, held, after=last)
         held.add(last)
         given_out.append(last)
 
     assert len(set(given_out)) == len(given_out)
     with pytest.raises(Exhausted):
-        next_free(within, held, last)
+        next_free(within, held, after=last)
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,13 @@ def test_going_round_gives_every_address_once(taken: set[IPv4Address]) -> None:
 def test_next_address(after: str | None, expected: str) -> None:
     last = IPv4Address(after) if after else None
 
-    assert str(next_free(pod_range(SUBNET), set(), last)) == expected
+    assert str(next_free(pod_range(SUBNET), set(), after=last)) == expected
 
 
 def test_a_range_start_keeps_the_addresses_below_it_free() -> None:
     within = pod_range(SUBNET, IPv4Address("10.244.1.10"))
 
-    assert str(next_free(within, set(), IPv4Address("10.244.1.14"))) == "10.244.1.10"
+    assert str(next_free(within, set(), after=IPv4Address("10.244.1.14"))) == "10.244.1.10"
 
 
 def test_a_range_start_of_another_subnet_is_refused() -> None:
