@@ -143,8 +143,9 @@ def _ordered(
 ) -> list[Any]:
     """Return ``merged`` in the patch's order, other elements where they were.
 
-    Elements the patch names come in its order, the rest in the old one; the two rows are
-    zipped by the places their heads had in the old list.
+    Elements the patch names come in its order, the rest in the old one. The two rows are
+    zipped: an element of the rest goes first only where it stood before the named one in
+    the old list. So a new container comes first, as in life.
     """
     wanted = [key(entry) for entry in order]
     old = [key(entry) for entry in before]
@@ -153,9 +154,9 @@ def _ordered(
     rest.sort(key=lambda e: old.index(key(e)) if key(e) in old else len(old))
     out: list[Any] = []
     while named and rest:
-        left, right = key(named[0]), key(rest[0])
-        first = left in old and right in old and old.index(left) < old.index(right)
-        out.append((named if first else rest).pop(0))
+        name, other = key(named[0]), key(rest[0])
+        other_first = name in old and other in old and old.index(other) < old.index(name)
+        out.append((rest if other_first else named).pop(0))
     return out + named + rest
 
 
