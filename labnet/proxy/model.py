@@ -72,11 +72,13 @@ class Portal:
 
     ``cluster`` are all of them, ``local`` those on this node: each holds the ready
     endpoints or, where there is none, those that still serve while they terminate.
+    ``ready_here`` counts the ready ones on this node, for its health check port.
     """
 
     port: ServicePort
     cluster: tuple[Endpoint, ...] = ()
     local: tuple[Endpoint, ...] = ()
+    ready_here: int = 0
 
     @property
     def exists(self) -> bool:

@@ -90,6 +90,7 @@ def portal(port: ServicePort, endpoints: Iterable[SliceEndpoint], node: str) -> 
         port,
         cluster=_serving(usable),
         local=_serving(here) if port.uses_local else (),
+        ready_here=len({e.endpoint for e in here if e.ready}),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import socket
 import subprocess
@@ -225,6 +226,36 @@ def test_a_node_port_is_held_open_and_a_taken_one_reported(cluster: Cluster) -> 
     (event,) = cluster.api.list(EVENTS).items
     assert event["reason"] == "PortUnavailable"
     assert event["involvedObject"]["name"] == "late"
+
+
+def health(cluster: Cluster, port: int) -> tuple[int, dict[str, Any]]:
+    """Ask a health port from outside; return HTTP status and document, or 0."""
+    with cluster.wire.socket("client", socket.SOCK_STREAM) as client:
+        try:
+            client.connect(("192.168.50.11", port))
+            client.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+            head, _, body = client.recv(4096).decode().partition("\r\n\r\n")
+        except OSError:
+            return 0, {}
+    return int(head.split()[1]), json.loads(body)
+
+
+def test_health_ports_follow_the_local_endpoints(cluster: Cluster) -> None:
+    spec = {"ports": node_port(30060), "externalTrafficPolicy": "Local"}
+    cluster.api.create(SERVICES, service("outer", "10.96.0.60", healthCheckNodePort=30100, **spec))
+    with cluster.proxy():
+        assert health(cluster, 10256)[0] == 200
+        until(lambda: health(cluster, 30100)[0] == 503)
+        cluster.endpoints("outer", A)
+        until(lambda: health(cluster, 30100)[0] == 200)
+        assert health(cluster, 30100)[1]["localEndpoints"] == 1
+
+        # The last one is about to end: it still serves, but no balancer should start.
+        cluster.endpoints("outer", A, ready=False, serving=True, terminating=True)
+        until(lambda: health(cluster, 30100)[0] == 503)
+        assert cluster.answers("client", "192.168.50.11", 30060) == "a"
+        cluster.api.delete(SERVICES, "outer", "flow")
+        until(lambda: health(cluster, 30100)[0] == 0)
 
 
 @pytest.mark.userns

@@ -9,16 +9,20 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import ExitStack
+from datetime import datetime
 
 from labnet.client.api import Api
 from labnet.client.informer import Informer
 from labnet.client.kinds import ENDPOINT_SLICES, SERVICES
-from labnet.clock import Clock
+from labnet.clock import Clock, rfc3339
+from labnet.errors import LabnetError
 from labnet.node.kube_proxy.events import EventReporter
+from labnet.node.kube_proxy.health import HEALTHZ_PORT, Answer, HealthServer
 from labnet.node.kube_proxy.loop import Loop
 from labnet.node.kube_proxy.node_ports import NodePorts
 from labnet.node.kube_proxy.program import Programmed
 from labnet.node.kube_proxy.syncer import ProxyKernel, Settings, Syncer
+from labnet.proxy.model import Portal
 
 log = logging.getLogger("kube-proxy")
 
@@ -42,11 +46,16 @@ class KubeProxy:
         self._services = Informer(api, SERVICES, self._changed)
         self._slices = Informer(api, ENDPOINT_SLICES, self._changed)
         self._ready = threading.Event()
+        self._health = HealthServer(self._condition)
+        self._last_pass: datetime | None = None  # None: the last one failed, or none yet
 
     def run(self) -> None:
         """Keep the node in step until stopped; the rules stay as they are then."""
         with ExitStack() as stack:
             stack.callback(self._syncer.close)
+            stack.callback(self._health.close)
+            self._health.listen([HEALTHZ_PORT])
+            self._health.start()
             stack.enter_context(self._services)
             stack.enter_context(self._slices)
             while not (
@@ -69,9 +78,44 @@ class KubeProxy:
 
     def _sync(self) -> None:
         start = self._clock.monotonic()
-        done = self._syncer.sync(self._services.objects(), self._slices.objects())
+        try:
+            done = self._syncer.sync(self._services.objects(), self._slices.objects())
+        except LabnetError:
+            self._last_pass = None
+            raise
+        self._last_pass = self._clock.now()
         self._ready.set()
+        self._health.listen({HEALTHZ_PORT, *self._checked()})
         _tell(done, self._clock.monotonic() - start)
+
+    def _checked(self) -> dict[int, Portal]:
+        """Return the services with a health check port, by that port."""
+        portals = self._syncer.portals()
+        return {
+            p.port.health_check_port: p
+            for p in portals
+            if p.port.health_check_port and p.port.external_local
+        }
+
+    def _condition(self, port: int) -> Answer:
+        """Say whether what stands behind a health port is well."""
+        if port == HEALTHZ_PORT:
+            now = rfc3339(self._clock.now())
+            last = self._last_pass
+            when = rfc3339(last) if last else ""
+            return last is not None, {
+                "lastUpdated": when,
+                "currentTime": now,
+                "nodeEligible": True,
+            }
+        portal = self._checked().get(port)
+        if portal is None:
+            return False, {"localEndpoints": 0}
+        return portal.ready_here > 0, {
+            "service": {"namespace": portal.port.namespace, "name": portal.port.name},
+            "localEndpoints": portal.ready_here,
+            "serviceProxyHealthy": self._last_pass is not None,
+        }
 
 
 def _tell(done: Programmed, seconds: float) -> None:

@@ -78,6 +78,7 @@ class Syncer:
         self._report = report
         self._ports = ports or NodePorts()
         self._kept: dict[str, _Kept] = {}
+        self._portals: tuple[Portal, ...] = ()
         self._fronts: Frontends | None = None  # None: not looked at since the start
         self._complained: set[str] = set()
 
@@ -85,11 +86,16 @@ class Syncer:
         """Let go of the node ports; rules stay."""
         self._ports.close()
 
+    def portals(self) -> tuple[Portal, ...]:
+        """Return the portals as of the last pass."""
+        return self._portals
+
     def sync(self, services: Iterable[Object], slices: Iterable[Object]) -> Programmed:
         """Make the node match; return what was written. Raises ``OpFailed``."""
         self._keep(services, slices)
         kept = [self._kept[name] for name in sorted(self._kept)]
-        portals = [portal for k in kept for portal in k.portals]
+        portals = tuple(portal for k in kept for portal in k.portals)
+        self._portals = portals
         ports = node_ports(portals)
         lost = self._ports.acquire(ports)
         fragments = [f for k in kept for f in self._fragments(k, lost)]
