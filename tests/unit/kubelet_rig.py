@@ -24,7 +24,8 @@ from labnet.sandbox.root import Machine
 from labnet.subnet import file
 from labnet.subnet.file import SubnetEnv
 
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 ADDRESS = IPv4Address("192.168.50.11")
 SUBNET = SubnetEnv(IPv4Network("10.244.0.0/16"), IPv4Network("10.244.2.0/24"), 1450)
 MACHINE = Machine(
