@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 
-from labnet.errors import AlreadyExists, Exhausted
+from labnet.errors import AlreadyExists, Exhausted, LabnetError
 from labnet.ipam.addresses import Range, next_free
 
 LAST_RESERVED = "last_reserved_ip.0"  # 0: the first (here the only) range
@@ -105,7 +105,7 @@ def allocate(
 
     A container that holds one keeps it. ``requested`` may be any address of the subnet,
     also one below the range's start. Raises ``AlreadyExists`` where another container
-    holds it, ``Exhausted``, ``ValueError`` where it can be nobody's.
+    holds it, ``Exhausted``, ``LabnetError`` where it can be nobody's.
     """
     with store.locked():
         held = store.held()
@@ -146,5 +146,8 @@ def choose(
         )
     ends = (within.subnet.network_address, within.subnet.broadcast_address)
     if requested not in within.subnet or requested in (within.gateway, *ends):
-        raise ValueError(f"{requested} is no pod address of this node's subnet {within.subnet}")
+        raise LabnetError(
+            f"{requested} is no pod address of this node's subnet {within.subnet}",
+            hint="a pinned address must be in the subnet of the node its pod runs on",
+        )
     return requested

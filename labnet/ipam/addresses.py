@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 
-from labnet.errors import Exhausted
+from labnet.errors import Exhausted, ScenarioError
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,16 @@ def pod_range(subnet: IPv4Network, start: IPv4Address | None = None) -> Range:
     """Return the addresses of ``subnet`` that pods may have, from ``start`` on.
 
     The first address is the bridge's, the last one the broadcast address. Raises
-    ``Exhausted`` where nothing is left, ``ValueError`` where ``start`` is outside.
+    ``Exhausted`` where nothing is left, ``ScenarioError`` where ``start`` is outside.
     """
     gateway = subnet.network_address + 1
     last = subnet.broadcast_address - 1
     first = start or gateway + 1
     if start and start not in subnet:
-        raise ValueError(f"range start {start} is not in {subnet}")
+        raise ScenarioError(
+            f"rangeStart {start} is not in the node's subnet {subnet}",
+            hint="correct the node's rangeStart or subnet in the scenario",
+        )
     if first > last:
         raise Exhausted(f"{subnet} has no address for a pod", hint="use a shorter subnetLen")
     return Range(subnet, first, last, gateway)

@@ -11,6 +11,8 @@ conversation but collides where modules put fallback tunnels into every namespac
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from labnet.errors import Exhausted, LabnetError, OpFailed
 from labnet.kernel import decode
 from labnet.kernel import encode as e
@@ -57,13 +59,26 @@ def lay(op: Attach, netns: int, here: Netlink, there: Netlink, bridge: int, node
     """
     _send(here, near(op.cable, bridge, netns), op, node)
     try:
-        found = there.get(decode.link_query(op.cable.interface))
-        if found is None:
-            raise failure(op, 3, Refusal(19), node)
-        _send(there, far(op.cable, decode.link_index(found)), op, node)
-    except (LabnetError, Refused, OSError):
-        here.batch(e.messages(DeleteLink(op.cable.port, op.reason), lambda _: _port(here, op)))
+        _send(there, far(op.cable, _interface(there, op, node)), op, node)
+    except (LabnetError, OSError):
+        _take_up(here, op.cable.port)
         raise
+
+
+def _interface(there: Netlink, op: Attach, node: str) -> int:
+    try:
+        found = there.get(decode.link_query(op.cable.interface))
+    except Refused as error:
+        raise failure(op, 3, error.refusal, node) from error
+    return decode.link_index(found) if found else 0
+
+
+def _take_up(here: Netlink, port: str) -> None:
+    with suppress(Refused):  # gone already, with the other namespace
+        body = here.get(decode.link_query(port))
+        if body:
+            index = decode.link_index(body)
+            here.batch(e.messages(DeleteLink(port, "laying it failed"), lambda _: index))
 
 
 def _pair(cable: Cable, bridge: int, netns: int) -> Message:
@@ -104,8 +119,3 @@ def failure(op: Attach, command: int, refusal: Refusal, node: str) -> LabnetErro
             hint="spread the pods over more nodes",
         )
     return OpFailed(f"{line}: {refusal}")
-
-
-def _port(here: Netlink, op: Attach) -> int:
-    body = here.get(decode.link_query(op.cable.port))
-    return decode.link_index(body) if body else 0

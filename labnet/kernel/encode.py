@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import cache
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -47,21 +48,25 @@ NDMSG = struct.Struct("=BxxxiHBB")
 
 AF_INET, AF_BRIDGE, AF_INET6 = 2, 7, 10
 IFF_UP = 1
-IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINK, IFLA_MASTER = 1, 3, 4, 5, 10
+IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_MASTER = 1, 3, 4, 10
 IFLA_LINKINFO, IFLA_AF_SPEC, IFLA_NET_NS_FD, IFLA_EXT_MASK = 18, 26, 28, 29
 INFO_KIND, INFO_DATA, INFO_SLAVE_KIND, INFO_SLAVE_DATA = 1, 2, 4, 5
 BRPORT_MODE = 4
 INET6_ADDR_GEN_MODE, ADDR_GEN_NONE = 8, 1
 VXLAN_ID, VXLAN_LINK, VXLAN_LOCAL, VXLAN_LEARNING, VXLAN_PORT = 1, 3, 4, 7, 15
 IFA_ADDRESS, IFA_LOCAL, IFA_BROADCAST = 1, 2, 4
-RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_TABLE = 1, 4, 5, 15
+RTA_DST, RTA_OIF, RTA_GATEWAY = 1, 4, 5
 TABLE_MAIN, PROTOCOL_BOOT, UNICAST, ONLINK = 254, 3, 1, 4
 NDA_DST, NDA_LLADDR, NDA_IFINDEX = 1, 2, 8
 NUD_PERMANENT, NTF_SELF = 0x80, 0x02
 
 Index = Callable[[str], int]  # device name → its number in this namespace
 
-HAS_IPV6 = Path("/proc/net/if_inet6").exists()
+
+@cache
+def has_ipv6() -> bool:
+    """Return whether this kernel speaks IPv6; asked late, once /proc is this lab's own."""
+    return Path("/proc/net/if_inet6").exists()
 
 
 def mac(value: str) -> bytes:
@@ -134,7 +139,7 @@ def no_ipv6_address(name: str, mtu: int) -> tuple[Message, ...]:
     Nothing where the kernel has no IPv6 or the MTU is below IPv6's minimum: such a
     device has no IPv6 side that could be told.
     """
-    if not HAS_IPV6 or mtu < 1280:
+    if not has_ipv6() or mtu < 1280:
         return ()
     mode = attribute(INET6_ADDR_GEN_MODE, bytes([ADDR_GEN_NONE]))
     spec = nested(IFLA_AF_SPEC, nested(AF_INET6, mode))

@@ -102,6 +102,8 @@ class LinuxKernel:
                     cable.lay(op, netns, here, there, bridge, self.name)
             except Refused as e:
                 raise cable.failure(op, 0, e.refusal, self.name) from e
+            except OSError as e:  # the descriptor is no network namespace
+                raise OpFailed(f"{self.name}: {commands(op)[2]}: {e}") from e
 
     def send(self, messages: list[Message]) -> dict[int, Refusal]:
         """Send one batch; return what was refused, by position."""

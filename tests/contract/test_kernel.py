@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from pathlib import Path
 
 import pytest
 
@@ -331,6 +332,13 @@ class TestLinuxKernel(Promises):
         fd = new_netns()
         yield fd
         os.close(fd)
+
+    def test_what_is_no_namespace_is_refused(self, linux: LinuxKernel) -> None:
+        linux.apply(AddLink(BRIDGE, ""))
+        with Path("/dev/null").open() as nothing, pytest.raises(OpFailed, match="ip -n POD"):
+            linux.attach(Attach(CABLE, ""), nothing.fileno())
+
+        assert linux.observe(EVERYTHING).link(CABLE.port) is None
 
     def test_a_cable_that_fails_half_way_is_taken_up_again(
         self, linux: LinuxKernel, far_end: int

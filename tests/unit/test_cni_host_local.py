@@ -12,7 +12,7 @@ import pytest
 from labnet.cni import bridge
 from labnet.cni import result as cni
 from labnet.cni.host_local import AddressStore, allocate, release
-from labnet.errors import AlreadyExists, Exhausted
+from labnet.errors import AlreadyExists, Exhausted, LabnetError
 from labnet.ipam.addresses import Range, pod_range
 
 SUBNET = IPv4Network("10.244.1.0/24")
@@ -88,7 +88,7 @@ def test_a_held_address_is_refused_with_its_holder(store: AddressStore) -> None:
 
 @pytest.mark.parametrize("wrong", [ip(0), ip(1), ip(255), IPv4Address("10.244.2.7")])
 def test_an_address_that_is_no_pods_is_refused(store: AddressStore, wrong: IPv4Address) -> None:
-    with pytest.raises(ValueError, match="is no pod address"):
+    with pytest.raises(LabnetError, match="is no pod address"):
         take(store, "a", requested=wrong)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labnet.errors import Exhausted
+from labnet.errors import Exhausted, ScenarioError
 from labnet.ipam.addresses import next_free, pod_range
 from labnet.ipam.subnets import candidates, first_free
 
@@ -103,7 +103,7 @@ def test_a_range_start_keeps_the_addresses_below_it_free() -> None:
 
 
 def test_a_range_start_of_another_subnet_is_refused() -> None:
-    with pytest.raises(ValueError, match="is not in"):
+    with pytest.raises(ScenarioError, match="is not in the node's subnet"):
         pod_range(SUBNET, IPv4Address("10.244.2.10"))
 
 

@@ -32,6 +32,7 @@ from labnet.subnet.watch import Watch, snapshots
 
 RESYNC = 10.0  # seconds between passes when nothing happens
 RETRY = 1.0  # seconds after a failure
+FORMAT = "%(levelname).1s%(asctime)s.%(msecs)03d %(name)s] %(message)s"
 log = logging.getLogger("flanneld")
 
 
@@ -112,8 +113,12 @@ class Feed:
                 for leases in snapshots(self._store, self._opened):
                     self._publish(leases)
             except LabnetError as e:
-                log.warning("leases: %s", e)
-                self.pause(RETRY)
+                self._failed(e)
+
+    def _failed(self, error: LabnetError) -> None:
+        if not self._over:  # else the store was closed under the watch, as it should be
+            log.warning("leases: %s", error)
+            self.pause(RETRY)
 
     def _opened(self, watch: Watch) -> None:
         with self._changed:
@@ -127,6 +132,7 @@ class Feed:
 
 def main(config: dict[str, Any]) -> None:
     """Run until SIGTERM."""
+    logging.basicConfig(level=logging.INFO, format=FORMAT, datefmt="%m%d %H:%M:%S")
     c = parse(config)
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(EtcdStore(c.etcd, c.tls))
