@@ -62,7 +62,11 @@ class NetfilterSocket:
 
     def connections(self, protocol: int) -> tuple[Connection, ...]:
         """Return what the connection tracker holds for an IP protocol number, IPv4."""
-        found = (_connection(p) for p in self._talk(_CT_GET, _DUMP, b"", family=socket.AF_INET))
+        try:
+            answers = tuple(self._talk(_CT_GET, _DUMP, b"", family=socket.AF_INET))
+        except OSError as error:
+            raise OpFailed(f"conntrack -L: {error.strerror}") from error
+        found = map(_connection, answers)
         return tuple(c for c in found if c is not None and c.protocol == protocol)
 
     def forget(self, connections: Iterable[Connection]) -> None:

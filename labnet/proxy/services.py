@@ -24,7 +24,6 @@ Object = Mapping[str, Any]
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 PROXY_NAME_LABEL = "service.kubernetes.io/service-proxy-name"
 _AFFINITY_DEFAULT = 10800  # seconds: three hours
-_NO_IP = ("", "None")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,4 +183,7 @@ def _addresses(texts: Iterable[str]) -> tuple[IPv4Address, ...]:
 
 
 def _ipv4(text: str) -> IPv4Address | None:
-    return None if text in _NO_IP or ":" in text else IPv4Address(text)
+    try:
+        return IPv4Address(text)
+    except ValueError:  # "", None (headless), IPv6, a host name
+        return None

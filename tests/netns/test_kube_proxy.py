@@ -92,6 +92,37 @@ def cluster(own_netns: None) -> Cluster:
     return made
 
 
+def test_no_connection_is_lost_while_everything_around_it_changes(cluster: Cluster) -> None:
+    answers: list[str] = []
+    done = threading.Event()
+
+    def ask() -> None:
+        while not done.is_set():
+            answers.append(cluster.answers())
+
+    cluster.endpoints("web", A, B)
+    asking = threading.Thread(target=ask)
+    with cluster.proxy(), LinuxNetfilter() as kernel:
+        asking.start()
+        for n in range(12):
+            name = f"other-{n}"
+            cluster.api.create(SERVICES, service(name, f"10.96.1.{n}"))
+            cluster.endpoints(name, A)
+            cluster.endpoints("web", *((A,) if n % 2 else (A, B)))
+            until(lambda name=name: f"flow/{name} cluster" in nat_of(kernel))  # type: ignore[misc]
+            if n % 3 == 0:
+                cluster.api.delete(SERVICES, name, "flow")
+        done.set()
+        asking.join(DEADLINE)
+
+    assert len(answers) > 50
+    assert set(answers) <= {"a", "b"}, [x for x in answers if x not in ("a", "b")]
+
+
+def nat_of(kernel: LinuxNetfilter) -> str:
+    return str(kernel.observe_netfilter().chains("nat"))
+
+
 def generation() -> int | None:
     with LinuxNetfilter() as kernel:
         return kernel.generation()

@@ -214,3 +214,13 @@ def test_flows_of_a_deleted_udp_service_are_forgotten(world: World) -> None:
     world.sync([], [])
 
     assert world.node.flows == set()
+
+
+def test_a_connection_tracker_that_fails_costs_no_rules(world: World) -> None:
+    def broken(protocol: int) -> tuple[Connection, ...]:
+        raise OpFailed("conntrack -L: Protocol not supported")
+
+    world.node.connections = broken  # type: ignore[method-assign]
+    world.sync([DNS], [dns(A)])
+
+    assert "flow/dns" in world.rules()

@@ -143,7 +143,13 @@ class Syncer:
         before, self._fronts = self._fronts, fronts
         if before == fronts or not (fronts.addresses or (before and before.addresses)):
             return
-        fronts = with_removed(fronts, before or Frontends())
+        try:
+            self._forget(with_removed(fronts, before or Frontends()))
+        except LabnetError as error:  # the rules are right all the same
+            log.warning("stale UDP flows may remain: %s", error)
+            self._fronts = before
+
+    def _forget(self, fronts: Frontends) -> None:
         flows = stale(self._kernel.connections(UDP), fronts, [self._settings.address])
         if flows:
             self._kernel.forget(flows)
