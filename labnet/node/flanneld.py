@@ -166,7 +166,8 @@ class Flanneld:
         except LabnetError as e:
             failure = e
         if file.write(self._settings.subnet_file, wanted.env):
-            log.info("wrote %s: %s", self._settings.subnet_file, wanted.env)
+            env = wanted.env
+            log.info("wrote %s: %s, MTU %d", self._settings.subnet_file, env.subnet, env.mtu)
         self._sync_netfilter(wanted.netfilter)
         if failure:
             raise failure
