@@ -103,3 +103,17 @@ def seconds_until_available(pod: Obj, min_ready: int, now: datetime) -> float | 
     if not min_ready or not since:
         return 0.0
     return max(0.0, min_ready - (now - parse_rfc3339(since)).total_seconds())
+
+
+def tolerates(toleration: Obj, taint: Obj) -> bool:
+    """Whether a pod's toleration is for a node's taint.
+
+    A missing key or effect means any, a missing operator Equal.
+    """
+    if toleration.get("effect") not in (None, "", taint["effect"]):
+        return False
+    if toleration.get("key") not in (None, "", taint["key"]):
+        return False
+    if toleration.get("operator") == "Exists":
+        return True
+    return bool(toleration.get("value", "") == taint.get("value", ""))

@@ -20,7 +20,7 @@ from labnet.client.informer import Informer
 from labnet.client.views import Key
 from labnet.client.workqueue import WorkQueue
 from labnet.clock import Clock
-from labnet.controllers.writes import Hands, Outcome, Write
+from labnet.controllers.writes import Hands, Outcome, Say, Write
 from labnet.errors import LabnetError
 
 log = logging.getLogger(__name__)
@@ -72,8 +72,8 @@ class Reconciler(Protocol):
     def look(self, key: Key) -> Outcome:
         """Return what is to be done about ``key`` now."""
 
-    def wrote(self, key: Key, write: Write, answer: Object | None) -> None:
-        """Take note of a write that succeeded, and of the server's answer."""
+    def wrote(self, key: Key, write: Write, answer: Object | None) -> Say | None:
+        """Take note of a write that succeeded; return an event to record about it."""
 
 
 class Loop:

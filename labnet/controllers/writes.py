@@ -79,7 +79,7 @@ class Say:
 
 
 Write = Create | Update | Patch | Remove | Clear | Say
-Wrote = Callable[[Write, Object | None], None]
+Wrote = Callable[[Write, Object | None], Say | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +105,17 @@ class Hands:
     pool: Executor
 
     def carry_out(self, writes: Sequence[Write], wrote: Wrote) -> None:
-        """Do ``writes`` in order; tell ``wrote`` each one's answer; raise what fails first."""
+        """Do ``writes`` in order; raise what fails first.
+
+        ``wrote`` is told each one's answer and may return an event to record about it.
+        """
         for kind, run in groupby(writes, key=type):
             group = list(run)
             if kind in (Create, Remove) and len(group) > 1:
                 self._together(group, wrote)
             else:
                 for write in group:
-                    wrote(write, self._do(write))
+                    self._tell(wrote(write, self._do(write)))
 
     def _together(self, writes: Sequence[Write], wrote: Wrote) -> None:
         for batch in _doubling(writes):
@@ -121,9 +124,13 @@ class Hands:
                 if isinstance(result, LabnetError):
                     failures.append(result)
                 else:
-                    wrote(write, result)
+                    self._tell(wrote(write, result))
             if failures:
                 raise failures[0]
+
+    def _tell(self, said: Say | None) -> None:
+        if said is not None:
+            self.recorder.say(said.about, said.type, said.reason, said.message)
 
     def _tried(self, write: Write) -> Object | LabnetError | None:
         try:
@@ -141,8 +148,8 @@ class Hands:
                 return self.api.patch(resource, name, namespace, patch, subresource=subresource)
             case Clear(resource, namespace):
                 self.api.delete_collection(resource, namespace)
-            case Say(about, reason, message, kind):
-                self.recorder.say(about, kind, reason, message)
+            case Say():
+                self._tell(write)
             case Remove():
                 return self._remove(write)
         return None
