@@ -7,7 +7,9 @@ its own, or policies and logs see the wrong client. The rules are flannel's
 marked are left to kube-proxy, lest two rules translate one packet.
 
 FLANNEL-FWD accepts what comes from or goes to pods: Docker since 1.13 sets the policy of
-FORWARD to DROP, and where that happened nothing else lets pods through.
+FORWARD to DROP, and where that happened nothing else lets pods through. It is hooked in
+behind everything else: kube-proxy's rules, which reject a service without endpoints, must
+see a packet before it is accepted for good.
 """
 
 from __future__ import annotations
@@ -27,10 +29,10 @@ _FORWARD = '-m comment --comment "flanneld forward"'
 def wanted(network: IPv4Network, subnet: IPv4Network, *, masquerade: bool = True) -> Wanted:
     """Return flannel's chains for a node with ``subnet`` of the pods' ``network``."""
     tables = {"filter": {FORWARD: _forward(network)}}
-    hooks = [Hook("filter", "FORWARD", f"{_FORWARD} -j {FORWARD}")]
+    hooks = [Hook("filter", "FORWARD", f"{_FORWARD} -j {FORWARD}", last=True)]
     if masquerade:
         tables["nat"] = {POSTROUTING: _postrouting(network, subnet)}
-        hooks.append(Hook("nat", "POSTROUTING", f"{_MASQ} -j {POSTROUTING}"))
+        hooks.append(Hook("nat", "POSTROUTING", f"{_MASQ} -j {POSTROUTING}", last=True))
     return Wanted(frozen(tables), tuple(hooks), owned=(POSTROUTING, FORWARD))
 
 

@@ -42,11 +42,17 @@ class NetfilterState:
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A rule of ours in a chain that belongs to somebody else, e.g. nat's PREROUTING."""
+    """A rule of ours in a chain that belongs to somebody else, e.g. nat's PREROUTING.
+
+    It is put first in the chain, or with ``last`` behind what is there: a rule that
+    accepts for good (flannel's in FORWARD) must not stand before those that still refuse
+    (kube-proxy's). Where a hook is present already it stays where it is.
+    """
 
     table: str
     chain: str
     rule: str
+    last: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

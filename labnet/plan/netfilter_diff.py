@@ -168,7 +168,7 @@ def _longest_rising(numbers: Sequence[int]) -> list[int]:
 
 
 def _missing_hooks(table: str, wanted: Wanted, observed: NetfilterState) -> Iterator[Unit]:
-    """Insert each missing hook at the top, the last of the list first."""
+    """Insert each missing hook at the top, the last of the list first; or append it."""
     there = observed.chains(table)
     made = {*there, *BUILT_IN.get(table, ())}
     for hook in reversed([h for h in wanted.hooks if h.table == table]):
@@ -176,7 +176,7 @@ def _missing_hooks(table: str, wanted: Wanted, observed: NetfilterState) -> Iter
             made.add(hook.chain)
             yield (f":{hook.chain} - [0:0]",)
         if hook.rule not in there.get(hook.chain, ()):
-            yield (f"-I {hook.chain} {hook.rule}",)
+            yield (f"{'-A' if hook.last else '-I'} {hook.chain} {hook.rule}",)
 
 
 def _stale_hooks(table: str, wanted: Wanted, observed: NetfilterState) -> Iterator[Unit]:
