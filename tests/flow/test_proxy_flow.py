@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
+from functools import cache
+from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 
+from labnet.backend import masquerade
 from labnet.errors import Unsupported
 from labnet.plan.netfilter import NetfilterState
+from labnet.plan.netfilter_diff import diff
+from labnet.plan.netfilter_effect import applied
 from labnet.proxy.flow import Node, Outcome, Packet, parsed, trace
 from labnet.proxy.iptables.planner import Style
-from tests.flow.cluster import PLACES, PORT, ROWS, Row, state
+from tests.flow.cluster import PLACES, PORT, ROWS, Row, rules, state
 
 NODE = Node(frozenset(map(IPv4Address, ("192.168.50.11", "10.244.2.1"))))
 STYLES: tuple[Style, ...] = ("current", "v1.2")
@@ -38,6 +42,32 @@ def outcomes(row: Row, style: str) -> set[Outcome]:
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_packet(row: Row, style: Style) -> None:
     assert trace(STATES[style], packet(row), NODE) == outcomes(row, style)
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("first", ["kube-proxy", "flanneld"])
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_packet_where_flannel_has_rules_too(row: Row, first: str, style: Style) -> None:
+    """Whoever came first: flannel accepts pods' packets, but not before kube-proxy's word.
+
+    What it masquerades besides is its own affair.
+    """
+    found = trace(both(style, first), packet(row), NODE)
+    expected = outcomes(row, style)
+
+    assert {(o.verdict, o.destination) for o in found} == {
+        (o.verdict, o.destination) for o in expected
+    }
+
+
+@cache
+def both(style: Style, first: str) -> NetfilterState:
+    flannel = masquerade.wanted(IPv4Network("10.244.0.0/16"), IPv4Network("10.244.2.0/24"))
+    wanted = [rules(style), flannel]
+    state = NetfilterState()
+    for one in wanted if first == "kube-proxy" else reversed(wanted):
+        state = applied(state, diff(one, state))
+    return state
 
 
 def test_a_remembered_client_stays_with_its_endpoint() -> None:

@@ -121,6 +121,15 @@ def test_a_hook_in_a_chain_that_is_not_there_makes_it() -> None:
     assert lines(plan) == [":FW - [0:0]", "-I FW -j DROP", "-I INPUT -j FW"]
 
 
+def test_a_last_hook_goes_behind_what_others_have_there() -> None:
+    foreign = parse_save("*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -j THEIRS\nCOMMIT\n")
+    hooks = (Hook("filter", "FORWARD", "-j FIRST"), Hook("filter", "FORWARD", "-j LAST", last=True))
+
+    plan = diff(Wanted(NetfilterState(), hooks), foreign)
+
+    assert lines(plan) == ["-A FORWARD -j LAST", "-I FORWARD -j FIRST"]
+
+
 def test_a_chain_is_never_torn_apart_by_the_budget() -> None:
     plan = diff(wanted(a=5), EMPTY, budget=300)
 

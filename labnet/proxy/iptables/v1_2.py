@@ -4,9 +4,10 @@ One chain per service port, one per endpoint, no separate way for outsiders: a n
 marks the packet for masquerading and joins the service's chain. The name of a port
 without name keeps its colon (``default/my-nginx:``), in the comments and in what the
 chains' names are hashed from. Nothing is masqueraded on its way to a cluster IP (this
-kube-proxy ran without ``--cluster-cidr``) but a pod's packet to itself, so a node that
-calls a remote pod shows its own underlay address, and that pod's node answers it directly:
-reverse path filtering must be off (``rp_filter`` 0 or 2), else the packet is lost.
+kube-proxy ran without ``--cluster-cidr``) but a pod's packet to itself. So a node that
+calls a remote pod shows its own underlay address, unless flannel masquerades it, and that
+pod's node answers it directly: reverse path filtering must be off (``rp_filter`` 0 or 2)
+there, else the packet is lost.
 
 Traffic policies did not exist; every endpoint serves all. One thing is newer than 1.2: the
 rejection of a service without endpoints is hooked into INPUT and FORWARD too, not only
