@@ -169,8 +169,17 @@ class Garbage:
                 gone.add(owner["uid"])
             elif is_deleting(found) and FOREGROUND in (found["metadata"].get("finalizers") or ()):
                 leaving.add(owner["uid"])
+        if gone and (obj := self._fresh(resource, obj)) is None:
+            return Outcome()
         dependents = tuple(self._owned_by(uid_of(obj))) if is_deleting(obj) else ()
         return reconcile(Snapshot(resource, obj, dependents, frozenset(gone), frozenset(leaving)))
+
+    def _fresh(self, resource: Resource, obj: Object) -> Object | None:
+        """Return ``obj`` as the API server has it: it may have been orphaned or adopted."""
+        try:
+            return self._api.get(resource, key_of(obj)[1], key_of(obj)[0])
+        except NotFound:
+            return None
 
     def _object(self, key: Key) -> tuple[Object | None, Resource]:
         plural, name = key[1].split("/", 1)
