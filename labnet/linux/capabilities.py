@@ -9,6 +9,7 @@ effective to the same, then is not able to climb back (capabilities(7)).
 from __future__ import annotations
 
 import ctypes
+import errno
 import struct
 from collections.abc import Iterable
 
@@ -27,7 +28,7 @@ NAMES = (
 """By number, from the kernel's ``include/uapi/linux/capability.h``."""
 
 _VERSION_3 = 0x20080522
-_CAPBSET_READ, _CAPBSET_DROP, _KEEPCAPS = 23, 24, 8
+_CAPBSET_DROP = 24
 _AMBIENT, _AMBIENT_CLEAR_ALL = 47, 4
 
 
@@ -44,16 +45,12 @@ def mask(names: Iterable[str]) -> int:
 def limit_bounding_set(allowed: int) -> None:
     """Drop from the bounding set, for good, what is not in ``allowed``; needs SETPCAP."""
     for number, name in enumerate(NAMES):
-        if not allowed >> number & 1 and _in_bounding_set(number):
-            call("prctl", _CAPBSET_DROP, number, 0, 0, 0, what=f"dropping CAP_{name}")
-
-
-def _in_bounding_set(number: int) -> bool:
-    """Whether it can be dropped at all: a kernel may not know the newest ones."""
-    try:
-        return call("prctl", _CAPBSET_READ, number, 0, 0, 0, what="bounding set") == 1
-    except OSError:
-        return False
+        if not allowed >> number & 1:
+            try:
+                call("prctl", _CAPBSET_DROP, number, 0, 0, 0, what=f"dropping CAP_{name}")
+            except OSError as error:
+                if error.errno != errno.EINVAL:  # a kernel that does not know the newest
+                    raise
 
 
 def permitted() -> int:

@@ -22,7 +22,9 @@ from labnet.linux.namespaces import NEWPID, own, setns, unshare
 
 _SET_NAME, _SET_NO_NEW_PRIVS, _SET_CHILD_SUBREAPER = 15, 38, 36
 _HIGHEST = 0xFFFFFFFF
-_REPORT_MAX = 65536
+HANDLED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
+"""The signals for which PID 1 has functions."""
+
 _NOT_FOUND = (errno.ENOENT, errno.ENOTDIR)
 
 
@@ -63,17 +65,23 @@ def children_in(pidfd: int | None) -> Iterator[None]:
 def settle(keep: Collection[int]) -> None:
     """In a fresh fork: close all but 0, 1, 2 and ``keep``, and be as Python is at start.
 
-    Every signal gets its default (SIGPIPE ignored, SIGINT an exception, as Python has
-    it) and is unblocked.
+    The signals that PID 1 handles get their default again (SIGINT an exception, as
+    Python has it), and all are unblocked.
     """
     signal.set_wakeup_fd(-1)
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        with contextlib.suppress(OSError, ValueError):
-            signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    for number in HANDLED:
+        signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     close_all_but(keep)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def default_signals() -> None:
+    """Forget what the caller's parent ignored (``nohup``), so that no child inherits it."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as Python starts
 
 
 def close_all_but(keep: Collection[int]) -> None:

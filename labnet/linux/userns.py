@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from labnet.errors import LabnetError, Unsupported
@@ -34,10 +35,16 @@ def become_root() -> None:
         Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
     except OSError as error:
         raise refusal(error) from error
+    one_uid.cache_clear()
 
 
+@cache
 def one_uid() -> bool:
-    """Return whether the caller's user namespace maps a single uid."""
+    """Return whether the caller's user namespace maps a single uid.
+
+    Read once: a lab's processes all have the user namespace of its PID 1, and a fork
+    should not spend a millisecond on what its parent knows.
+    """
     lines = Path("/proc/self/uid_map").read_text().splitlines()
     return len(lines) == 1 and int(lines[0].split()[2]) == 1
 

@@ -16,7 +16,7 @@ from labnet.lab.init.boot import Boot, received
 from labnet.lab.init.main import run
 from labnet.linux import seqpacket
 from labnet.linux.namespaces import NEWIPC, NEWNET, NEWNS, NEWPID, NEWUTS, unshare
-from labnet.linux.process import fork, settle
+from labnet.linux.process import default_signals, fork, settle
 from labnet.linux.userns import become_root, refusal
 from labnet.sandbox import protocol
 
@@ -51,6 +51,7 @@ def _namespaces() -> None:
 
 def _first(boot: Boot, birth: socket.socket) -> None:
     settle((birth.fileno(), *boot.descriptors()))
+    default_signals()
     try:
         run(boot, birth)
     except (LabnetError, OSError) as error:

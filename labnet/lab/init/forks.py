@@ -117,7 +117,9 @@ def _collect(loop: Loop, reader: int, on_report: OnReport) -> None:
             chunks.append(chunk)
             return
         loop.forget(reader)
+        loop.end()
         os.close(reader)
         on_report(protocol.load(b"".join(chunks)) if chunks else {})
 
+    loop.begin()
     loop.on_readable(reader, read)

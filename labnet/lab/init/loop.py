@@ -15,6 +15,8 @@ from itertools import count
 from labnet.clock import Clock
 
 Callback = Callable[[], None]
+_MOMENT = 0.004
+"""Seconds of quiet before idle work: a command line between two requests takes less."""
 
 
 class Loop:
@@ -27,6 +29,7 @@ class Loop:
         self._cancelled: set[int] = set()
         self._numbers = count()
         self._idle: list[Callback] = []
+        self._under_way = 0
 
     def on_readable(self, descriptor: int, callback: Callback) -> None:
         """Call back whenever ``descriptor`` can be read, until :meth:`forget`."""
@@ -51,8 +54,20 @@ class Loop:
         self._cancelled.add(number)
 
     def when_idle(self, callback: Callback) -> None:
-        """Call back once, when a pass finds nothing else to do; in order of asking."""
+        """Call back once, when for a moment nothing happens; in order of asking.
+
+        Not between :meth:`begin` and :meth:`end`: whoever waits for a fork's report
+        should not wait for idle work as well.
+        """
         self._idle.append(callback)
+
+    def begin(self) -> None:
+        """Something is under way whose end will be heard of."""
+        self._under_way += 1
+
+    def end(self) -> None:
+        """It has ended."""
+        self._under_way -= 1
 
     def turn(self) -> None:
         """Wait for something and do it: one pass."""
@@ -61,12 +76,12 @@ class Loop:
             # An earlier callback of this pass may have dropped this descriptor.
             if self._selector.get_map().get(key.fd) is not None:
                 key.data()
-        if not self._fire() and not ready and self._idle:
+        if not self._fire() and not ready and self._idle and not self._under_way:
             self._idle.pop(0)()
 
     def _timeout(self) -> float | None:
-        if self._idle:
-            return 0
+        if self._idle and not self._under_way:
+            return _MOMENT
         if not self._timers:
             return None
         return max(0.0, self._timers[0][0] - self.clock.monotonic())

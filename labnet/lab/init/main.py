@@ -28,7 +28,8 @@ from labnet.lab.init.server import Server
 from labnet.lab.init.verbs import CONTROL_ONLY, Verbs
 from labnet.linux import mounts, seqpacket
 from labnet.linux.namespaces import set_hostname
-from labnet.linux.process import set_name
+from labnet.linux.process import HANDLED, set_name
+from labnet.linux.userns import one_uid
 from labnet.sandbox import protocol
 
 
@@ -79,6 +80,7 @@ def _surroundings(boot: Boot) -> None:
     for path, value in hosts.network_settings(node=False):
         hosts.write_setting(path, value)
     hosts.loopback_up()
+    one_uid()  # known from now on, in every fork
 
 
 def _shared_netns() -> None:
@@ -126,7 +128,7 @@ class _Signals:
         writer.setblocking(False)
         self._writer = writer
         signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+        for number in HANDLED:
             signal.signal(number, _noted)
         loop.on_readable(self._reader.fileno(), self._arrived)
 
