@@ -37,6 +37,8 @@ PACKAGES = [
     "networking/v1",
     "policy/v1",
     "rbac/v1",
+    "scheduling/v1",
+    "storage/v1",
 ]
 MACHINERY = ("pkg/apis/meta/v1", "pkg/runtime", "pkg/api/resource", "pkg/util/intstr")
 MESSAGE = re.compile(r"^message (\w+) \{(.*?)^\}", re.S | re.M)

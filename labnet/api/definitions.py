@@ -10,15 +10,16 @@ from __future__ import annotations
 import gzip
 import re
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
+_DATA = Path(__file__).with_name("data") / "definitions.jsonl.gz"
 _REFERENCE = re.compile(rb'"#/components/schemas/([^"]+)"')
 
 
 @cache
 def lines() -> dict[str, bytes]:
     """Return each definition's name and its line: ``"name":{…}``."""
-    packed = files("labnet.api").joinpath("data", "definitions.jsonl.gz").read_bytes()
+    packed = _DATA.read_bytes()
     found = gzip.decompress(packed).splitlines()
     return {line[1 : line.index(b'"', 1)].decode(): line for line in found}
 

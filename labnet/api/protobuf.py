@@ -21,13 +21,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from labnet.api.meta import Object
 from labnet.api.status import bad_request
 from labnet.clock import rfc3339, rfc3339_micro
 
+_DATA = Path(__file__).with_name("data") / "protobuf.json.gz"
 MAGIC = b"k8s\x00"
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _META = "apimachinery.pkg.apis.meta.v1."
@@ -52,7 +53,7 @@ class Field:
 
 @cache
 def _table() -> dict[str, list[Any]]:
-    packed = files("labnet.api").joinpath("data", "protobuf.json.gz").read_bytes()
+    packed = _DATA.read_bytes()
     table: dict[str, list[Any]] = json.loads(gzip.decompress(packed))
     return table
 

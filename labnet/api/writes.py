@@ -12,18 +12,21 @@ An object has two authors. Users write what is wanted (``spec``), controllers wh
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from labnet.api import convert, defaults, services, subresources, validation
+from labnet.api import codec, convert, defaults, managed, services, subresources, validation
+from labnet.api.apply import applied
+from labnet.api.codec import Decoded, FieldValidation
 from labnet.api.creation import prepare
+from labnet.api.fields import leaves
 from labnet.api.meta import Chooser, Object, generate_name, metadata_of, namespace_of
 from labnet.api.resource import Resource
-from labnet.api.status import bad_request, conflict
+from labnet.api.status import Cause, bad_request, conflict, invalid
 from labnet.clock import rfc3339
 
 # Of an object's metadata only these are the writer's; the rest is the server's.
-_WRITABLE = ("labels", "annotations", "finalizers", "ownerReferences", "managedFields")
+_WRITABLE = ("labels", "annotations", "finalizers", "ownerReferences")
 _FROM_STATUS = ("labels", "annotations")
 
 
@@ -61,6 +64,7 @@ def create(write: Write, body: Object) -> Object:
     defaults.apply(resource, new)
     prepare(resource, new)
     validation.check_new(resource, new)
+    managed.created(new, write.manager, write.now)
     return new
 
 
@@ -79,11 +83,55 @@ def update(write: Write, old: Object, body: Object) -> Object:
         case "finalize":
             spec = {**(old.get("spec") or {}), **(body.get("spec") or {})}
             body = {**old, "spec": spec}
-    new = _merged(write, old, body)
+    new = old if body == old else _merged(write, old, body)
     if new == old:
         return old
     validation.check_update(write.resource, old, new)
+    if write.subresource == "":
+        managed.updated(old, new, write.manager, write.now)
     return new
+
+
+def apply(
+    write: Write,
+    old: Object | None,
+    body: bytes,
+    *,
+    force: bool = False,
+    field_validation: FieldValidation = FieldValidation.WARN,
+) -> Decoded:
+    """Return what server-side apply makes of ``old``; None: it does not exist yet.
+
+    ``body`` is YAML or JSON. The result's object is the very ``old`` when nothing
+    changes. Raises ApiError 400, 409 (somebody else owns a field), 415, 422.
+    """
+    resource = write.resource
+    if not write.manager:
+        problem = Cause(
+            "FieldValueRequired", "Required value: is required for apply patch", "fieldManager"
+        )
+        raise invalid("meta.k8s.io", "PatchOptions", "", [problem])
+    if write.subresource:
+        raise bad_request("server-side apply is for whole objects; patch subresources otherwise")
+    config = codec.decode(body, codec.YAML, resource.api_version, resource.kind, field_validation)
+    if metadata_of(config.object).get("managedFields"):
+        raise bad_request("metadata.managedFields must be nil")
+    config.object.setdefault("metadata", {}).setdefault("name", write.name)
+    me = managed.Owner(
+        write.manager, "Apply", resource.api_version, rfc3339(write.now), frozenset()
+    )
+    if old is None:
+        new = create(write, config.object)
+        managed.set_owners(new, [replace(me, fields=frozenset(leaves(config.object)))])
+        return Decoded(new, config.warnings)
+    _same_object(write, old, config.object)
+    target = applied(old, config.object, me, force=force)
+    new = _merged(write, old, target)
+    managed.set_owners(new, managed.owners(target))
+    if new == old:
+        return Decoded(old, config.warnings)
+    validation.check_update(resource, old, new)
+    return Decoded(new, config.warnings)
 
 
 def _merged(write: Write, old: Object, body: Object) -> Object:

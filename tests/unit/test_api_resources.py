@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -163,3 +166,10 @@ def test_unknown_kinds_and_documents_are_none() -> None:
     assert shape_of("v1", "Nope") is None
     assert openapi.document("apis/nope/v1") is None
     assert openapi.digest("nope") is None
+
+
+def test_the_shipped_schema_is_what_the_generator_writes() -> None:
+    """The roots are the kinds of the registry: a new kind needs a new file."""
+    script = Path(__file__).parents[2] / "scripts" / "generate_schema.py"
+    done = subprocess.run([sys.executable, str(script), "--check"], check=False)
+    assert done.returncode == 0, "run scripts/generate_schema.py"

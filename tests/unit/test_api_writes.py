@@ -112,6 +112,8 @@ def test_a_new_object_gets_its_identity_from_the_server() -> None:
     }
     body["status"] = {"replicas": 3}
     created = _created(body)
+    (entry,) = created["metadata"].pop("managedFields")
+    assert (entry["manager"], entry["operation"]) == ("test", "Update")
     assert created["metadata"] == {
         "name": "d",
         "namespace": "default",
