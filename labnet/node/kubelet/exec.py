@@ -28,6 +28,7 @@ from labnet.sandbox.spec import Exit
 
 CHUNK = 32 * 1024
 INPUT_MAX = 256 * 1024
+LINGER_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +314,15 @@ class Session:
         if exit_ is not None and self.connected:
             self._send(ERROR, json.dumps(status_of(exit_)).encode())
             self._write(websocket.encode(websocket.CLOSING, struct.pack("!H", 1000)))
+            self._linger()
+
+    def _linger(self) -> None:
+        """Read on until the client closes: with input left unread, the kernel would answer
+        with a reset, and the Status might be lost on its way."""
+        self.sock.settimeout(LINGER_SECONDS)
+        with suppress(OSError):
+            while self.sock.recv(CHUNK):
+                pass
 
     def _close(self) -> None:
         self.selector.close()
