@@ -6,8 +6,8 @@ That follows from the order:
 1. chains are written callees first, so that whatever a rule jumps to is complete:
    endpoints (KUBE-SEP), then services (KUBE-SVC, KUBE-EXT), then the rules that lead to
    them in the shared chains (KUBE-NODEPORTS, KUBE-SERVICES);
-2. then the hooks in the built-in chains, if they are missing;
-3. deletions last: rules of shared chains, then chains, callers first.
+2. then the table's hooks in the built-in chains, if they are missing;
+3. deletions last, when all tables are written: rules of shared chains, then chains, callers first.
 
 A chain of one service is rewritten whole inside one transaction; a shared chain, with a
 rule or more for every service, is edited with single inserts and deletes. Transactions
@@ -294,8 +294,7 @@ def _joined(transactions: Iterable[Transaction], budget: int) -> Iterator[Transa
 
 # What happens in all tables before the next step begins.
 _STEPS = (
-    (("write chains", _writes),),
-    (("hook in", _missing_hooks),),
+    (("write chains", _writes), ("hook in", _missing_hooks)),
     (
         ("unhook", _stale_hooks),
         ("remove rules", _stale_rules),
