@@ -8,8 +8,9 @@ A write goes through the modules in this order:
 1. ``codec``      bytes (JSON, YAML, protobuf) → object; ``strict`` finds unknown fields
 2. ``convert``    the version the client speaks → the version that is stored
 3. ``patch``      for PATCH: the stored object and a patch → the new object
+   (``strategic``, and ``apply`` for server-side apply)
 4. ``defaults``   what the client left out
-5. ``meta``       uid, creationTimestamp, generation, managedFields
+5. ``creation``   the first status, and what admission adds; ``managed``: who wrote what
 6. ``validation`` every problem at once, as the causes of a Status "Invalid"
 
 ``writes`` strings 2–6 together. For reading there are ``selectors``, ``table``,

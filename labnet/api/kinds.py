@@ -26,7 +26,6 @@ _review = partial(Resource, namespaced=False, verbs=("create",))
 _POD_SUBRESOURCES = (
     Subresource("attach", ("create", "get"), kind="PodAttachOptions", version="v1"),
     Subresource("binding", ("create",), kind="Binding", version="v1"),
-    Subresource("ephemeralcontainers", _READ_WRITE),
     Subresource("eviction", ("create",), "policy", "v1", "Eviction"),
     Subresource("exec", ("create", "get"), kind="PodExecOptions", version="v1"),
     Subresource("log", ("get",)),

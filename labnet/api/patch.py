@@ -4,7 +4,7 @@ Four forms, told apart by Content-Type. *JSON Patch* (RFC 6902) is a list of
 operations; a *merge patch* (RFC 7386) is a partial object in which null deletes and
 lists are replaced whole; a *strategic merge patch* (``strategic``) knows from the schema
 which lists are maps in disguise; *server-side apply* also tracks who owns which field,
-and is not served yet.
+and is done by ``writes.apply``, because it may create the object too.
 """
 
 from __future__ import annotations

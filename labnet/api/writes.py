@@ -106,17 +106,7 @@ def apply(
     changes. Raises ApiError 400, 409 (somebody else owns a field), 415, 422.
     """
     resource = write.resource
-    if not write.manager:
-        problem = Cause(
-            "FieldValueRequired", "Required value: is required for apply patch", "fieldManager"
-        )
-        raise invalid("meta.k8s.io", "PatchOptions", "", [problem])
-    if write.subresource:
-        raise bad_request("server-side apply is for whole objects; patch subresources otherwise")
-    config = codec.decode(body, codec.YAML, resource.api_version, resource.kind, field_validation)
-    if metadata_of(config.object).get("managedFields"):
-        raise bad_request("metadata.managedFields must be nil")
-    config.object.setdefault("metadata", {}).setdefault("name", write.name)
+    config = _config(write, body, field_validation)
     me = managed.Owner(
         write.manager, "Apply", resource.api_version, rfc3339(write.now), frozenset()
     )
@@ -132,6 +122,22 @@ def apply(
         return Decoded(old, config.warnings)
     validation.check_update(resource, old, new)
     return Decoded(new, config.warnings)
+
+
+def _config(write: Write, body: bytes, field_validation: FieldValidation) -> Decoded:
+    """Return what is to be applied."""
+    if not write.manager:
+        rule = "Required value: is required for apply patch"
+        problem = Cause("FieldValueRequired", rule, "fieldManager")
+        raise invalid("meta.k8s.io", "PatchOptions", "", [problem])
+    if write.subresource:
+        raise bad_request("server-side apply is for whole objects; patch subresources otherwise")
+    resource = write.resource
+    config = codec.decode(body, codec.YAML, resource.api_version, resource.kind, field_validation)
+    if metadata_of(config.object).get("managedFields"):
+        raise bad_request("metadata.managedFields must be nil")
+    config.object.setdefault("metadata", {}).setdefault("name", write.name)
+    return config
 
 
 def _merged(write: Write, old: Object, body: Object) -> Object:
