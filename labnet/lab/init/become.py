@@ -31,6 +31,9 @@ from labnet.sandbox.zygote import Stdio
 
 PROGRAMS = "labnet.image.programs"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+Program = Callable[..., Any] | None
+"""A built-in program's function; None: execute the command."""
+
 _POD = NEWNET | NEWIPC | NEWUTS
 
 
@@ -54,7 +57,9 @@ class Confinement:
         )
 
 
-def container(spec: ContainerSpec, sandbox: int, host: int, stdio: Stdio, ready: Ready) -> int:
+def container(
+    spec: ContainerSpec, program: Program, sandbox: int, host: int, stdio: Stdio, ready: Ready
+) -> int:
     """Become the app process of ``spec``, as PID 1 of its pid namespace.
 
     ``sandbox`` and ``host`` are pidfds of the pause process and of the node's holder.
@@ -68,11 +73,11 @@ def container(spec: ContainerSpec, sandbox: int, host: int, stdio: Stdio, ready:
     process.new_session(terminal=spec.tty)
     os.chdir(spec.cwd)
     confine(Confinement.of(spec))
-    return _run(spec.program, spec.argv, _environment(spec.env), (sandbox, host), ready)
+    return _run(program, spec.argv, _environment(spec.env), (sandbox, host), ready)
 
 
 def exec_in_container(
-    spec: ExecSpec, of: ContainerSpec, target: int, stdio: Stdio, ready: Ready
+    spec: ExecSpec, program: Program, of: ContainerSpec, target: int, stdio: Stdio, ready: Ready
 ) -> int:
     """Become a further process of the container whose pidfd is ``target``."""
     setns(target, _POD | NEWNS, f"of container {spec.container}")
@@ -80,10 +85,10 @@ def exec_in_container(
     process.new_session(terminal=spec.tty)
     _change_directory(spec.cwd or "/")
     confine(Confinement.of(of))
-    return _run(spec.program, spec.argv, _environment(spec.env), (target,), ready)
+    return _run(program, spec.argv, _environment(spec.env), (target,), ready)
 
 
-def exec_on_host(spec: ExecSpec, target: int, stdio: Stdio, ready: Ready) -> int:
+def exec_on_host(spec: ExecSpec, program: Program, target: int, stdio: Stdio, ready: Ready) -> int:
     """Become a process on a node or client, with all the rights of the lab's root."""
     setns(target, JOINED, f"of {spec.host}")
     process.stdio(*stdio)
@@ -91,7 +96,7 @@ def exec_on_host(spec: ExecSpec, target: int, stdio: Stdio, ready: Ready) -> int
     _change_directory(spec.cwd or "/")
     if one_uid():
         seccomp.pretend_user_changes()
-    return _run(spec.program, spec.argv, _environment(spec.env), (target,), ready)
+    return _run(program, spec.argv, _environment(spec.env), (target,), ready)
 
 
 def component(spec: ComponentSpec, target: int, listeners: Mapping[str, int], ready: Ready) -> int:
@@ -166,14 +171,27 @@ def entry(name: str) -> Callable[..., Any]:
     return found
 
 
+def built_in(name: str) -> Program:
+    """Return an image's built-in program, imported; None for no name.
+
+    Called before the fork: a container does not see labnet's files any more, and the
+    next fork has the module already.
+    """
+    return entry(f"{PROGRAMS}.{name}") if name else None
+
+
 def _run(
-    program: str, argv: Sequence[str], env: dict[str, str], descriptors: Sequence[int], ready: Ready
+    program: Program,
+    argv: Sequence[str],
+    env: dict[str, str],
+    descriptors: Sequence[int],
+    ready: Ready,
 ) -> int:
     """Execute ``argv``, or call the built-in ``program`` in this very process."""
     os.umask(0o022)
-    if not program:
+    if program is None:
         process.execute(tuple(argv), env)
-    function = entry(f"{PROGRAMS}.{program}")
+        return 127  # an exec does not return
     process.set_name(Path(argv[0]).name)
     os.environ.clear()
     os.environ.update(env)
@@ -182,7 +200,7 @@ def _run(
         os.close(descriptor)
     _line_buffered()
     ready()
-    return int(function(list(argv)) or 0)
+    return int(program(list(argv)) or 0)
 
 
 def _line_buffered() -> None:

@@ -71,7 +71,7 @@ class Pods:
         self._registry.vacant(spec.id, f"container {spec.id}")
         sandbox = self._registry.running(spec.sandbox, f"sandbox {spec.sandbox}")
         host = self._host(spec.node)
-        task = partial(become.container, spec, sandbox.pidfd, host, stdio)
+        task = partial(become.container, spec, self._program(spec), sandbox.pidfd, host, stdio)
         process = Process(
             spec.id, "container", spec.node, 0, "", sandbox=spec.sandbox, labels=spec.labels
         )
@@ -83,19 +83,26 @@ class Pods:
         number = f"exec/{next(self._execs)}"
         if spec.host:
             host = self._host(spec.host)
-            task = partial(become.exec_on_host, spec, host, stdio)
+            task = partial(become.exec_on_host, spec, self._program(spec), host, stdio)
             process = Process(number, "exec", spec.host, 0, "")
             self._fork(process, spec, task, (*stdio, host), on_started)
             return
         target = self._registry.running(spec.container, f"container {spec.container}")
         if not isinstance(target.spec, ContainerSpec):
             raise LabnetError(f"{spec.container} is not a container")
-        task = partial(become.exec_in_container, spec, target.spec, target.pidfd, stdio)
+        task = partial(
+            become.exec_in_container, spec, self._program(spec), target.spec, target.pidfd, stdio
+        )
         process = Process(
             number, "exec", target.process.node, 0, "", sandbox=target.process.sandbox
         )
         inherited = (*stdio, target.pidfd)
         self._fork(process, spec, task, inherited, on_started, born_in=target.pidfd)
+
+    def _program(self, spec: ContainerSpec | ExecSpec) -> become.Program:
+        if spec.program:
+            self._preload.finish()
+        return become.built_in(spec.program)
 
     def _host(self, name: str) -> int:
         return self._registry.running(host_id(name), f"host {name}").pidfd
@@ -110,8 +117,6 @@ class Pods:
         born_in: int | None = -1,
     ) -> Entry:
         """Fork ``task``; ``born_in``: -1 PID 1's own pid namespace, None a new one."""
-        if spec.program:
-            self._preload.finish()
 
         def reported(report: Report) -> None:
             on_started(report, entry)

@@ -128,12 +128,16 @@ class Supervisor:
         task = partial(become.component, spec, host.pidfd, listeners)
 
         def reported(report: Report) -> None:
-            if "error" in report:
+            failed = "error" in report
+            if failed:
                 say(f"{spec.name}: does not start: {report['error'].get('message')}")
-                component.wanted &= component.restarts > 0  # it never ran: nothing to repair
+            if failed and not component.restarts:  # it never ran: nothing to repair
+                del self._components[spec.name]
+                self._registry.remove(entry)
+            else:
+                entry.on_end.append(partial(self._ended, component))
+                self._registry.confirm(entry)
             on_started(report, pid)
-            entry.on_end.append(partial(self._ended, component))
-            self._registry.confirm(entry)
 
         forked = start(self._loop, task, (host.pidfd, *listeners.values()), reported)
         pid = forked.pid
