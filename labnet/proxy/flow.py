@@ -8,7 +8,8 @@ kernel in ``tests/flow``.
 
     from outside or a pod:  nat PREROUTING → to this node?  filter INPUT
                                            → elsewhere:     filter FORWARD → nat POSTROUTING
-    from the node itself:   nat OUTPUT → filter OUTPUT → nat POSTROUTING
+    from the node itself:   nat OUTPUT → filter OUTPUT → elsewhere: nat POSTROUTING
+                                                       → to itself: filter INPUT
 
 A match this module does not know raises ``Unsupported`` rather than being guessed.
 """
@@ -72,16 +73,32 @@ def trace(state: NetfilterState, packet: Packet, node: Node) -> frozenset[Outcom
     outcomes: set[Outcome] = set()
     for _, routed in _walk(state.chains("nat"), _FIRST[from_here], packet, node):
         to_here = node.has(routed.destination)
-        hook = "OUTPUT" if from_here else "INPUT" if to_here else "FORWARD"
-        for verdict, passed in _walk(state.chains("filter"), hook, routed, node):
+        for verdict, passed in _filtered(state, _hooks(from_here, to_here), routed, node):
             if verdict in ("DROP", "REJECT"):
                 outcomes.add(Outcome(verdict))
-            elif to_here and not from_here:
+            elif to_here:
                 outcomes.add(_let_through(passed))
             else:
                 left = _walk(state.chains("nat"), "POSTROUTING", passed, node)
                 outcomes |= {_let_through(last) for _, last in left}
     return frozenset(outcomes)
+
+
+def _hooks(from_here: bool, to_here: bool) -> tuple[str, ...]:
+    if from_here:
+        return ("OUTPUT", "INPUT") if to_here else ("OUTPUT",)
+    return ("INPUT",) if to_here else ("FORWARD",)
+
+
+def _filtered(
+    state: NetfilterState, hooks: tuple[str, ...], packet: Packet, node: Node
+) -> Iterator[tuple[str, Packet]]:
+    """Walk filter's chains of ``hooks``, one after the other, until one refuses."""
+    for verdict, passed in _walk(state.chains("filter"), hooks[0], packet, node):
+        if verdict in ("DROP", "REJECT") or len(hooks) == 1:
+            yield verdict, passed
+        else:
+            yield from _filtered(state, hooks[1:], passed, node)
 
 
 _FIRST = {True: "OUTPUT", False: "PREROUTING"}

@@ -157,6 +157,11 @@ ROWS = (
     Row("a", "10.96.0.30:80", "REJECT"),
     Row("node", "10.96.0.30:80", "REJECT"),
     Row("client", "192.168.50.11:30030", "REJECT"),
+    Row("node", "192.168.50.11:30030", "REJECT"),
+    Row("loopback", "127.0.0.1:30030", "REJECT"),
+    Row("b", "192.168.50.11:30030", "REJECT"),
+    # The node's own packets to an external address are not looked at, in Kubernetes too.
+    Row("node", "203.0.113.30:80", "-", old="REJECT"),
     Row("a", "203.0.113.30:80", "REJECT"),
     Row("a", "10.96.0.22:81", "REJECT"),
     # internalTrafficPolicy Local; v1.2 knows no policies.
