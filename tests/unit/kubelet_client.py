@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import select
 import socket
 import ssl
 import struct
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
@@ -18,7 +17,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from labnet.clock import rfc3339_micro
 from labnet.errors import NotFound
 from labnet.lab.pki import Request, write_pki
 from labnet.node.kubelet.server import CLIENT_NAME, Server, Serving
@@ -137,14 +135,14 @@ class ServedNode(Node):
         """Return status and body of one GET."""
         with self.connect(port, certificate) as sock:
             sock.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-            answer = b"".join(iter(lambda: _received(sock), b""))
+            answer = b"".join(iter(lambda: received(sock), b""))
         head, _, body = answer.partition(b"\r\n\r\n")
         if b"chunked" in head:
             body = unchunked(body)
         return int(head.split()[1]), body.decode()
 
 
-def _received(sock: ssl.SSLSocket) -> bytes:
+def received(sock: ssl.SSLSocket) -> bytes:
     try:
         return sock.recv(65536)
     except (ssl.SSLEOFError, ConnectionResetError):
@@ -200,7 +198,7 @@ class Exec:
 
     def read(self) -> None:
         """Take what comes next."""
-        data = _received(self.sock)
+        data = received(self.sock)
         self.closed |= not data
         self.rest += data
         while (parsed := _server_frame(self.rest)) is not None:
@@ -213,10 +211,6 @@ class Exec:
                 self.pongs.append(payload)
             elif opcode == CLOSING:
                 self.closed = True
-
-    def quiet(self) -> bool:
-        """Whether nothing is there to be read."""
-        return not self.sock.pending() and not select.select([self.sock], [], [], 0)[0]
 
 
 def _server_frame(data: bytes) -> tuple[int, bytes, int] | None:
@@ -232,36 +226,42 @@ def _server_frame(data: bytes) -> tuple[int, bytes, int] | None:
     return data[0] & 0x0F, data[start : start + length], start + length
 
 
+def upgrade(
+    sock: ssl.SSLSocket,
+    path: str,
+    command: Sequence[str],
+    flags: Mapping[str, int],
+    protocol: str = "v5.channel.k8s.io",
+) -> bytes:
+    """Ask for an exec; return what came behind the answer."""
+    query = "&".join(
+        [f"command={quote(word)}" for word in command] + [f"{k}={v}" for k, v in flags.items()]
+    )
+    lines = (
+        f"GET {path}?{query} HTTP/1.1",
+        "Host: x",
+        "Connection: Upgrade",
+        "Upgrade: websocket",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+        f"Sec-WebSocket-Protocol: {protocol}",
+    )
+    sock.sendall("\r\n".join((*lines, "", "")).encode())
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        more = sock.recv(4096)
+        assert more, answer
+        answer += more
+    head, _, rest = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 101 "), head
+    assert b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" in head
+    return rest
+
+
 @contextmanager
 def executing(
     node: ServedNode, port: int, *command: str, protocol: str = "v5.channel.k8s.io", **flags: int
 ) -> Iterator[Exec]:
     """Open an exec in the pod ``default/web``."""
-    query = "&".join(
-        [f"command={quote(word)}" for word in command] + [f"{k}={v}" for k, v in flags.items()]
-    )
     with node.connect(port) as sock:
-        lines = (
-            f"GET /exec/default/web/web?{query} HTTP/1.1",
-            "Host: x",
-            "Connection: Upgrade",
-            "Upgrade: websocket",
-            "Sec-WebSocket-Version: 13",
-            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
-            f"Sec-WebSocket-Protocol: {protocol}",
-        )
-        sock.sendall("\r\n".join((*lines, "", "")).encode())
-        answer = b""
-        while b"\r\n\r\n" not in answer:
-            received = sock.recv(4096)
-            assert received, answer
-            answer += received
-        head, _, rest = answer.partition(b"\r\n\r\n")
-        assert head.startswith(b"HTTP/1.1 101 "), head
-        assert b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" in head
-        yield Exec(sock, rest)
-
-
-def stamp(node: Node) -> str:
-    """Return the node's time as the runtime writes it."""
-    return rfc3339_micro(node.clock.now())
+        yield Exec(sock, upgrade(sock, "/exec/default/web/web", command, flags, protocol))
