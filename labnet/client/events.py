@@ -110,13 +110,16 @@ class Recorder:
         """Say that something is wrong."""
         self.say(obj, "Warning", reason, message)
 
-    def say(self, obj: Mapping[str, Any], kind: str, reason: str, message: str) -> None:
-        """Queue an event about ``obj``; never waits."""
+    def say(
+        self, obj: Mapping[str, Any], kind: str, reason: str, message: str, *, component: str = ""
+    ) -> None:
+        """Queue an event about ``obj``; never waits. ``component``: in another's name."""
         about = reference(obj)
         namespace = about.get("namespace", "default")
         about.pop("resourceVersion", None)  # the same thing said of a newer version is the same
         facts = tuple(sorted(about.items()))
-        said = Said(facts, namespace, kind, reason, message, self._component, self._host)
+        who = component or self._component
+        said = Said(facts, namespace, kind, reason, message, who, self._host)
         try:
             self._queue.put_nowait(said)
         except queue.Full:

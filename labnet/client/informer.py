@@ -56,6 +56,7 @@ class Informer:
         self._objects: dict[str, dict[str, Object]] = {}  # namespace -> name -> object
         self._version = ""  # "": to be listed
         self._lock = threading.Lock()
+        self._interrupted = False  # the outage under way is in the log
         self._synced = threading.Event()
         self._stopped = threading.Event()
         self._open: AbstractContextManager[Any] | None = None
@@ -119,7 +120,9 @@ class Informer:
             except Expired:
                 self._version = ""
             except LabnetError as error:
-                log.warning("watch of %s: %s", self._resource.plural, error.message)
+                level = logging.DEBUG if self._interrupted else logging.WARNING
+                log.log(level, "watch of %s: %s", self._resource.plural, error.message)
+                self._interrupted = True
             if self._version != before:
                 pause = self._first_pause
             self._stopped.wait(pause)
@@ -136,6 +139,7 @@ class Informer:
                 return
             self._open = watch
         with watch as events:
+            self._interrupted = False
             for event in events:
                 self._take(event)
 

@@ -33,7 +33,16 @@ from labnet.clock import Clock
 from labnet.controllers.deployment_status import is_complete, seconds_left, status_of
 from labnet.controllers.loop import KeysOf, Mirrors
 from labnet.controllers.rollout import Set, Strategy, first_size, sizes, strategy_of
-from labnet.controllers.writes import Create, Outcome, Patch, Say, Update, Write, remove
+from labnet.controllers.writes import (
+    Create,
+    Outcome,
+    Patch,
+    Say,
+    Update,
+    Write,
+    patience_for,
+    remove,
+)
 
 HASH = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
@@ -70,12 +79,13 @@ def reconcile(snapshot: Snapshot) -> Outcome:
     writes = [] if is_deleting(deployment) else _writes(snapshot, strategy, new, old)
     if any(isinstance(w, Patch) and w.name == key_of(deployment)[1] for w in writes):
         return Outcome(tuple(writes))  # its own version changes: the status waits a pass
+    patience = 0.0 if writes else patience_for(strategy.replicas)
     status = status_of(deployment, strategy, new, owned, snapshot.now)
     if status != deployment.get("status"):
         writes.append(Update(DEPLOYMENTS, {**deployment, "status": status}, "status"))
     shown = {**deployment, "status": status}
     left = seconds_left(deployment, condition(shown, "Progressing"), snapshot.now)
-    return Outcome(tuple(writes), None if left is None else max(0.1, left))
+    return Outcome(tuple(writes), None if left is None else max(0.1, left), patience)
 
 
 def _writes(
@@ -279,8 +289,7 @@ def _tidied(deployment: Object, old: Sequence[Object]) -> list[Write]:
 class Deployments:
     """The reconciler's eyes."""
 
-    name = "deployment"
-    pause = 0.02
+    name = "deployment-controller"
 
     def __init__(self, mirrors: Mirrors, clock: Clock) -> None:
         self._deployments = mirrors.of(DEPLOYMENTS)

@@ -27,7 +27,7 @@ from labnet.controllers.endpoint_ports import (
 )
 from labnet.controllers.loop import KeysOf, Mirrors
 from labnet.controllers.services import ServiceIndex
-from labnet.controllers.writes import Create, Outcome, Say, Update, Write, remove
+from labnet.controllers.writes import Create, Outcome, Say, Update, Write, patience_for, remove
 
 MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 HEADLESS = "service.kubernetes.io/headless"
@@ -37,11 +37,14 @@ def reconcile(service: Object, pods: Iterable[Object], current: Object | None) -
     """Return the write that makes the Endpoints object say what is behind ``service``."""
     if not selects_pods(service):
         return Outcome()
-    wanted = endpoints_of(service, members(service, pods))
+    found = members(service, pods)
+    wanted = endpoints_of(service, found)
     if current is None:
         return Outcome((Create(ENDPOINTS, wanted),))
     new = _over(current, wanted)
-    return Outcome((Update(ENDPOINTS, new),)) if new != current else Outcome()
+    if new == current:
+        return Outcome()
+    return Outcome((Update(ENDPOINTS, new),), patience=patience_for(len(found)))
 
 
 def endpoints_of(service: Object, found: Iterable[Member]) -> Object:
@@ -99,8 +102,7 @@ def _over(current: Object, wanted: Object) -> Object:
 class EndpointsReconciler:
     """The reconciler's eyes."""
 
-    name = "endpoint"
-    pause = 0.05
+    name = "endpoint-controller"
 
     def __init__(self, mirrors: Mirrors, services: ServiceIndex) -> None:
         self._services = services

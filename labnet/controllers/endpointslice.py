@@ -28,7 +28,7 @@ from labnet.controllers.endpoint_ports import (
 )
 from labnet.controllers.loop import KeysOf, Mirrors
 from labnet.controllers.services import ServiceIndex
-from labnet.controllers.writes import Create, Outcome, Say, Update, Write, remove
+from labnet.controllers.writes import Create, Outcome, Say, Update, Write, patience_for, remove
 
 SERVICE_NAME = "kubernetes.io/service-name"
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
@@ -51,13 +51,15 @@ def reconcile(snapshot: Snapshot) -> Outcome:
     service = snapshot.service
     if not selects_pods(service):
         return Outcome()
-    groups = by_ports(members(service, snapshot.pods)) or {(): []}
+    found = members(service, snapshot.pods)
+    groups = by_ports(found) or {(): []}
     taken, spare = _portioned(groups, snapshot.slices)
     writes: list[Write] = []
     for ports, group in groups.items():
         mine = taken[ports] or [spare.pop() for _ in spare[:1]]  # rather rewritten than replaced
         writes += _group(service, [_port(p) for p in ports], group, mine)
-    return Outcome((*writes, *(remove(ENDPOINT_SLICES, s) for s in spare)))
+    writes += [remove(ENDPOINT_SLICES, s) for s in spare]
+    return Outcome(tuple(writes), patience=patience_for(len(found)))
 
 
 def _portioned(
@@ -189,8 +191,7 @@ def _port(port: Port) -> Object:
 class EndpointSlices:
     """The reconciler's eyes and memory."""
 
-    name = "endpointslice"
-    pause = 0.05
+    name = "endpoint-slice-controller"
 
     def __init__(self, mirrors: Mirrors, services: ServiceIndex) -> None:
         self._services = services

@@ -115,8 +115,7 @@ def _without(snapshot: Snapshot, finalizer: str) -> Write:
 class Garbage:
     """The reconciler's eyes: keys are (namespace, "plural/name")."""
 
-    name = "garbage-collector"
-    pause = 0.0
+    name = "garbage-collector-controller"
 
     def __init__(
         self, mirrors: Mirrors, api: Api, collected: Sequence[Resource] = COLLECTED

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from labnet.api.meta import Object
@@ -21,9 +22,11 @@ from labnet.client.views import Key
 from labnet.client.workqueue import WorkQueue
 from labnet.clock import Clock
 from labnet.controllers.writes import Hands, Outcome, Say, Write
-from labnet.errors import LabnetError
+from labnet.errors import AlreadyExists, LabnetError, NotFound
 
 log = logging.getLogger(__name__)
+
+_REMEMBERED = 5.0  # seconds after which a key's last write is no longer kept in mind
 
 KeysOf = Callable[[Object], Iterable[Key]]  # whose business an object is
 
@@ -63,8 +66,7 @@ class Mirrors:
 class Reconciler(Protocol):
     """One controller: what it watches, and what it decides about one key."""
 
-    name: str
-    pause: float  # seconds between two passes over one key that wrote something
+    name: str  # as its events say
 
     def watched(self) -> Mapping[Resource, KeysOf]:
         """Return, per kind, whose business a changed object is."""
@@ -83,7 +85,7 @@ class Loop:
         self, reconciler: Reconciler, mirrors: Mirrors, hands: Hands, clock: Clock
     ) -> None:
         self._reconciler = reconciler
-        self._hands = hands
+        self._hands = replace(hands, component=reconciler.name)
         self._clock = clock
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._last: dict[Key, float] = {}  # when a pass last wrote something
@@ -111,25 +113,28 @@ class Loop:
 
     def _run(self) -> None:
         while (key := self._queue.take()) is not None:
-            wait = self._too_soon(key)
-            if wait > 0:
-                self._queue.add_after(key, wait)
-            else:
-                self._pass(key)
+            self._pass(key)
             self._queue.done(key)
 
-    def _too_soon(self, key: Key) -> float:
+    def _early(self, key: Key, outcome: Outcome) -> float:
+        """Return the seconds by which patient writes should still wait."""
+        if not outcome.writes:
+            return 0.0
         since = self._clock.monotonic() - self._last.get(key, float("-inf"))
-        return self._reconciler.pause - since
+        return outcome.patience - since
 
     def _pass(self, key: Key) -> None:
         try:
             outcome = self._reconciler.look(key)
+            if (wait := self._early(key, outcome)) > 0:
+                self._queue.add_after(key, wait)
+                return
             self._hands.carry_out(
                 outcome.writes, lambda write, answer: self._reconciler.wrote(key, write, answer)
             )
         except LabnetError as error:
-            level = logging.DEBUG if error.retryable else logging.WARNING
+            quiet = error.retryable or isinstance(error, NotFound | AlreadyExists)  # a stale view
+            level = logging.DEBUG if quiet else logging.WARNING
             log.log(level, "%s %s: %s", self._reconciler.name, "/".join(key), error.message)
             self._queue.retry(key)
             return
@@ -139,7 +144,7 @@ class Loop:
     def _note(self, key: Key, outcome: Outcome) -> None:
         if outcome.writes:
             self._last[key] = self._clock.monotonic()
-        else:
-            self._last.pop(key, None)
+        elif key in self._last and self._clock.monotonic() - self._last[key] > _REMEMBERED:
+            del self._last[key]
         if outcome.again is not None:
             self._queue.add_after(key, outcome.again)

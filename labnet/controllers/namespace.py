@@ -45,8 +45,7 @@ def cleared() -> tuple[Resource, ...]:
 class Namespaces:
     """The reconciler's eyes."""
 
-    name = "namespace"
-    pause = 0.0
+    name = "namespace-controller"
 
     def __init__(self, mirrors: Mirrors, api: Api) -> None:
         self._namespaces = mirrors.of(NAMESPACES)

@@ -164,8 +164,7 @@ def _stay(pod: Object, taint: Object, now: datetime) -> float:
 class NodeLifecycle:
     """The reconciler's eyes, and when it last saw each lease renewed."""
 
-    name = "node-lifecycle"
-    pause = 0.0
+    name = "node-controller"
 
     def __init__(self, mirrors: Mirrors, clock: Clock, grace: float) -> None:
         self._nodes = mirrors.of(NODES)

@@ -28,8 +28,7 @@ def reconcile(pod: Object, *, node_exists: bool) -> Outcome:
 class PodGc:
     """The reconciler's eyes."""
 
-    name = "pod-garbage-collector"
-    pause = 0.0
+    name = "pod-garbage-collector-controller"
 
     def __init__(self, mirrors: Mirrors, api: Api) -> None:
         self._nodes = mirrors.of(NODES)

@@ -39,7 +39,17 @@ from labnet.client.views import (
 )
 from labnet.clock import Clock, parse_rfc3339
 from labnet.controllers.loop import KeysOf, Mirrors
-from labnet.controllers.writes import Create, Outcome, Patch, Remove, Say, Update, Write, remove
+from labnet.controllers.writes import (
+    Create,
+    Outcome,
+    Patch,
+    Remove,
+    Say,
+    Update,
+    Write,
+    patience_for,
+    remove,
+)
 
 BURST = 500  # pods created or deleted in one pass
 
@@ -68,7 +78,8 @@ def reconcile(snapshot: Snapshot) -> Outcome:
     active = [pod for pod in owned if is_active(pod)]
     changes = () if is_deleting(replica_set) else _changes(replica_set, active)
     status, again = _status(replica_set, active, snapshot.now)
-    return Outcome((*ownership, *changes, *status), again)
+    patience = 0.0 if ownership or changes else patience_for(len(active))
+    return Outcome((*ownership, *changes, *status), again, patience)
 
 
 def _selects(replica_set: Object, pod: Object) -> bool:
@@ -183,8 +194,7 @@ def _status(
 class ReplicaSets:
     """The reconciler's eyes and memory."""
 
-    name = "replicaset"
-    pause = 0.02
+    name = "replicaset-controller"
 
     def __init__(self, mirrors: Mirrors, clock: Clock) -> None:
         self._sets = mirrors.of(REPLICA_SETS)

@@ -27,8 +27,7 @@ def reconcile(namespace: Object, *, has_default: bool) -> Outcome:
 class ServiceAccounts:
     """The reconciler's eyes."""
 
-    name = "serviceaccount"
-    pause = 0.0
+    name = "serviceaccount-controller"
 
     def __init__(self, mirrors: Mirrors) -> None:
         self._namespaces = mirrors.of(NAMESPACES)

@@ -84,10 +84,20 @@ Wrote = Callable[[Write, Object | None], Say | None]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The writes of one pass, and in how many seconds another is due (None: when told)."""
+    """The writes of one pass, and in how many seconds another is due (None: when told).
+
+    ``patience``: seconds these writes may wait after the last ones. What only reports
+    (a status, a list of endpoints) need not be written for each of a hundred pods.
+    """
 
     writes: tuple[Write, ...] = ()
     again: float | None = None
+    patience: float = 0.0
+
+
+def patience_for(pods: int) -> float:
+    """Return how long a report about so many pods may wait: 2 ms each, 0.2 s at most."""
+    return min(0.2, 0.002 * pods)
 
 
 def remove(resource: Resource, obj: Object, grace_seconds: int | None = None) -> Remove:
@@ -98,11 +108,12 @@ def remove(resource: Resource, obj: Object, grace_seconds: int | None = None) ->
 
 @dataclass(frozen=True, slots=True)
 class Hands:
-    """What carrying out takes: the API, events, threads for runs of writes."""
+    """What carrying out takes: the API, events, threads for runs of writes; in whose name."""
 
     api: Api
     recorder: Recorder
     pool: Executor
+    component: str = ""
 
     def carry_out(self, writes: Sequence[Write], wrote: Wrote) -> None:
         """Do ``writes`` in order; raise what fails first.
@@ -130,7 +141,9 @@ class Hands:
 
     def _tell(self, said: Say | None) -> None:
         if said is not None:
-            self.recorder.say(said.about, said.type, said.reason, said.message)
+            self.recorder.say(
+                said.about, said.type, said.reason, said.message, component=self.component
+            )
 
     def _tried(self, write: Write) -> Object | LabnetError | None:
         try:
