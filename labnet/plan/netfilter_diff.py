@@ -7,7 +7,8 @@ That follows from the order:
    endpoints (KUBE-SEP), then services (KUBE-SVC, KUBE-EXT), then the rules that lead to
    them in the shared chains (KUBE-NODEPORTS, KUBE-SERVICES);
 2. then the table's hooks in the built-in chains, if they are missing;
-3. deletions last, when all tables are written: rules of shared chains, then chains, callers first.
+3. deletions last, when all tables are written: rules of shared chains, then chains,
+   callers first.
 
 A chain of one service is rewritten whole inside one transaction; a shared chain, with a
 rule or more for every service, is edited with single inserts and deletes. Transactions
@@ -17,20 +18,18 @@ ordinary user holds 212,992 bytes (net.core.wmem_default); root's would hold mor
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 from labnet.plan.netfilter import (
     Chains,
     Hook,
     NetfilterState,
-    Rules,
     Transaction,
     Wanted,
     jump_target,
 )
+from labnet.plan.netfilter_edits import deletions, insertions
 from labnet.plan.netfilter_effect import BUILT_IN
 
 BUDGET = 120_000  # bytes of netlink message per transaction, as estimated by `weight`
@@ -100,71 +99,13 @@ def _writes(table: str, wanted: Wanted, observed: NetfilterState) -> Iterator[Un
     }
     for name in _callees_first(changed):
         if name in wanted.shared:
-            yield from _inserts(name, there.get(name), changed[name])
+            yield from _single(insertions(name, there.get(name), changed[name]))
         else:
             yield (f":{name} - [0:0]", *(f"-A {name} {rule}" for rule in changed[name]))
 
 
-def _inserts(chain: str, old: Rules | None, new: Rules) -> Iterator[Unit]:
-    """Bring every missing rule of ``new`` into ``chain``, each at its place.
-
-    Positions count the stale rules that are still there: those go in a later step.
-    """
-    if old is None:
-        yield (f":{chain} - [0:0]",)
-    merged = _merge(old or (), new)
-    tail = max((n for n, (kind, _) in enumerate(merged) if kind != "new"), default=-1)
-    for n, (kind, rule) in enumerate(merged):
-        if kind == "new":
-            yield (f"-A {chain} {rule}" if n > tail else f"-I {chain} {n + 1} {rule}",)
-
-
-def _merge(old: Rules, new: Rules) -> list[tuple[str, str]]:
-    """Return ``old`` with the missing rules of ``new`` worked in, top to bottom.
-
-    Each rule is ``kept``, ``stale`` (to be deleted later) or ``new``.
-    """
-    keep_old, keep_new = _kept(old, new)
-    merged: list[tuple[str, str]] = []
-    done_old = done_new = 0
-    for at_old, at_new in zip([*keep_old, len(old)], [*keep_new, len(new)], strict=True):
-        merged += [("new", rule) for rule in new[done_new:at_new]]
-        merged += [("stale", rule) for rule in old[done_old:at_old]]
-        merged += [("kept", rule) for rule in old[at_old : at_old + 1]]
-        done_old, done_new = at_old + 1, at_new + 1
-    return merged
-
-
-def _kept(old: Rules, new: Rules) -> tuple[list[int], list[int]]:
-    """Return positions in ``old`` and in ``new`` of the rules that stay where they are.
-
-    The longest run of common rules in the same order, so that a chain whose order is
-    disturbed heals with the fewest edits.
-    """
-    where: dict[str, int] = {}
-    for position, rule in enumerate(old):
-        where.setdefault(rule, position)
-    pairs = [(where.pop(rule), i) for i, rule in enumerate(new) if rule in where]
-    run = _longest_rising([position for position, _ in pairs])
-    return [pairs[n][0] for n in run], [pairs[n][1] for n in run]
-
-
-def _longest_rising(numbers: Sequence[int]) -> list[int]:
-    """Return the indices of a longest rising subsequence (patience sorting)."""
-    tails: list[int] = []  # smallest number that ends a run of each length
-    ends: list[int] = []  # and its index
-    before: list[int] = []  # index of the predecessor in its run, -1 for none
-    for n, number in enumerate(numbers):
-        length = bisect_left(tails, number)
-        tails[length : length + 1] = [number]
-        ends[length : length + 1] = [n]
-        before.append(ends[length - 1] if length else -1)
-    run: list[int] = []
-    n = ends[-1] if ends else -1
-    while n >= 0:
-        run.append(n)
-        n = before[n]
-    return run[::-1]
+def _single(lines: Iterable[str]) -> Iterator[Unit]:
+    return ((line,) for line in lines)
 
 
 def _missing_hooks(table: str, wanted: Wanted, observed: NetfilterState) -> Iterator[Unit]:
@@ -198,21 +139,7 @@ def _stale_rules(table: str, wanted: Wanted, observed: NetfilterState) -> Iterat
     want = wanted.state.chains(table)
     for chain, old in observed.chains(table).items():
         if chain in wanted.shared and chain in want and old != want[chain]:
-            yield from _deletions(chain, old, want[chain])
-
-
-def _deletions(chain: str, old: Rules, new: Rules) -> Iterator[Unit]:
-    """Delete what ``_inserts`` left over, from the bottom up.
-
-    By its text, which stays right when somebody else edits the chain meanwhile; by its
-    number only where the same text is there twice.
-    """
-    merged = _merge(old, new)
-    copies = Counter(rule for _, rule in merged)
-    for n in range(len(merged), 0, -1):
-        kind, rule = merged[n - 1]
-        if kind == "stale":
-            yield (f"-D {chain} {n}" if copies[rule] > 1 else f"-D {chain} {rule}",)
+            yield from _single(deletions(chain, old, want[chain]))
 
 
 def _stale_chains(table: str, wanted: Wanted, observed: NetfilterState) -> Iterator[Unit]:

@@ -7,10 +7,10 @@ what it wrote stays, so that connections go on while it is away.
 from __future__ import annotations
 
 import logging
-import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, get_args
 
 from labnet.client.http import Client, Tls
@@ -18,6 +18,7 @@ from labnet.clock import SystemClock
 from labnet.errors import LabnetError, Unsupported
 from labnet.kernel.linux import LinuxKernel
 from labnet.kernel.netfilter import LinuxNetfilter
+from labnet.lab.components.lifetime import until_terminated
 from labnet.node.kube_proxy.run import KubeProxy
 from labnet.node.kube_proxy.syncer import Settings
 from labnet.plan.ops import SetSysctl
@@ -59,20 +60,25 @@ def parse(config: dict[str, Any]) -> Config:
 
 def main(config: dict[str, object]) -> None:
     """Run until SIGTERM."""
-    logging.basicConfig(level=logging.INFO, format=_FORMAT, datefmt="%m%d %H:%M:%S")
-    parsed = parse(config)
-    _route_localnet(parsed.settings.node)
-    client = Client(parsed.api, parsed.tls, user_agent="kube-proxy")
-    with client, LinuxNetfilter() as kernel:
-        proxy = KubeProxy(parsed.settings, client, kernel, SystemClock())
-        # In a thread of its own: a handler that interrupts the loop's wait must not
-        # take the lock which that wait may hold.
-        signal.signal(signal.SIGTERM, lambda *_: Thread(target=proxy.stop).start())
-        log.info("mode iptables, rule style %s", parsed.settings.style)
-        proxy.run()
+    settled = parse(config)
+
+    def run(stop: Event) -> None:
+        log.info("mode iptables, rule style %s", settled.settings.style)
+        _route_localnet(settled.settings.node)
+        with (
+            Client(settled.api, settled.tls, user_agent="kube-proxy") as client,
+            LinuxNetfilter() as kernel,
+        ):
+            proxy = KubeProxy(settled.settings, client, kernel, SystemClock())
+            Thread(target=_when, args=(stop, proxy.stop), name="end", daemon=True).start()
+            proxy.run()
+
+    until_terminated(run)
 
 
-_FORMAT = "%(levelname).1s%(asctime)s.%(msecs)03d %(name)s] %(message)s"
+def _when(stop: Event, end: Callable[[], None]) -> None:
+    stop.wait()
+    end()
 
 
 def _route_localnet(node: str) -> None:
