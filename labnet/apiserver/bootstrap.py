@@ -46,8 +46,10 @@ def _ensure(
     writing: Writing, group: str, version: str, plural: str, obj: Object, author: Author
 ) -> bool:
     """Create ``obj`` if it is not there; return whether it was absent."""
+    target = _target(group, version, plural, obj, named=False)
+    typed = {"kind": target.resource.kind, "apiVersion": target.resource.api_version, **obj}
     try:
-        writing.create(_target(group, version, plural, obj, named=False), obj, author)
+        writing.create(target, typed, author)
     except ApiError as error:
         if error.reason != "AlreadyExists":
             raise

@@ -226,7 +226,9 @@ class Views:
         pod = self._reading.get(target).object
         command = request.args.getlist("command")
         path = session_path(target.subresource, pod, request.args, command)
-        return _passed_on(self._kubelets.ask(pod, request.method, path, dict(request.headers)), 101)
+        return _passed_on(
+            self._kubelets.ask(pod, request.method, path, dict(request.headers.items())), 101
+        )
 
     # -- answers ------------------------------------------------------------------------
 
@@ -260,10 +262,9 @@ def verb_of(method: str, target: Target, *, watch: bool) -> str:
     if method == "GET" and watch:
         return "watch"
     if not target.name:
-        return {"GET": "list", "DELETE": "deletecollection"}.get(method, _METHODS[method])
-    if method == "POST":
-        return "connect"  # nobody creates under a name
-    return _METHODS[method]
+        collection = {"GET": "list", "DELETE": "deletecollection", "POST": "create"}
+        return collection.get(method, method.lower())
+    return "post" if method == "POST" else _METHODS[method]  # nobody creates under a name
 
 
 def _accepted() -> Accepted:

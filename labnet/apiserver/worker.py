@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from gunicorn.config import Config
 from gunicorn.glogging import Logger
@@ -87,6 +88,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]
             cfg.set(name, value)
         super().__init__(0, os.getppid(), list(sockets), _App(app), 0, cfg, _Log(cfg))
         self._context = context
+        self._connections: WeakSet[_Connection] = WeakSet()
 
     def init_signals(self) -> None:
         """Signals are the component's."""
@@ -96,7 +98,19 @@ class Worker(ThreadWorker):  # type: ignore[misc]
 
     def serve(self) -> None:
         """Serve until ``stop``."""
-        self.init_process()
+        try:
+            self.init_process()
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Finish what is under way; close what gunicorn leaves to the end of its process."""
+        self.tpool.shutdown(wait=True)
+        for conn in tuple(self._connections):
+            conn.close()
+        for fd in self.PIPE:
+            os.close(fd)
+        self.tmp.close()
 
     def stop(self) -> None:
         """Make ``serve`` return soon; safe from a signal's context and other threads."""
@@ -118,6 +132,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]
         conn = _Connection(self.cfg, sock, client, listener.getsockname())
         conn.timeout = time.monotonic() + _HANDSHAKE
         self.nr_conns += 1
+        self._connections.add(conn)
         self.pending_conns.append(conn)
         self.poller.register(sock, selectors.EVENT_READ, partial(self._shake_hands, conn))
 
