@@ -94,6 +94,7 @@ class Node:
         self.runtime.forget_listeners()
         self.kubelet = Kubelet(setting, Inline())
         self._known: set[str] = set()
+        self._listed = False
 
     def create(self, name: str = "web", **spec: Any) -> dict[str, Any]:
         """Create a pod on this node; containers default to one nginx."""
@@ -116,6 +117,9 @@ class Node:
             for key, obj in found.items():
                 self.kubelet.pods.changed(key, obj)
             self._known = set(found)
+            if not self._listed:
+                self._listed = True
+                self.kubelet.pods.listed()
             self.kubelet.prober.ask_due()
             self.kubelet.pods.work_off()
 

@@ -363,6 +363,15 @@ def test_pods_survive_the_kubelet(node: Node) -> None:
     assert node.running() == ["web/1"]
 
 
+def test_a_restarted_kubelet_ends_nothing_before_it_has_the_list_of_pods(node: Node) -> None:
+    node.create()
+    before = node.runtime.processes()
+    node.restart_kubelet()
+    node.kubelet.node.step()  # the network is there, so every process is looked at
+    node.kubelet.pods.work_off()
+    assert node.runtime.processes() == before
+
+
 def test_a_restarted_kubelet_keeps_the_back_off(node: Node) -> None:
     node.create()
     node.end("web", 1)
@@ -378,7 +387,6 @@ def test_a_restarted_kubelet_ends_what_has_no_pod_any_more(node: Node) -> None:
     node.create()
     node.api.delete(PODS, "web", "default", grace_seconds=0)
     node.restart_kubelet()
-    node.kubelet.pods.wake_all()
     node.settle()
     assert node.runtime.processes() == ()
     assert node.kubelet.setting.network.list() == {}

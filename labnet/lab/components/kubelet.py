@@ -8,7 +8,6 @@ next kubelet finds them.
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from labnet.client.http import Client, Tls
 from labnet.clock import SystemClock
 from labnet.errors import Unsupported
 from labnet.kernel.linux import LinuxKernel
+from labnet.lab.components.lifetime import until_terminated
 from labnet.linux.seqpacket import Client as Transport
 from labnet.node.kubelet.kubelet import Kubelet, Setting
 from labnet.node.kubelet.machine import read_host, read_machine
@@ -91,8 +91,10 @@ def _address(text: str | None) -> IPv4Address | None:
 def main(config: dict[str, object]) -> None:
     """Run until SIGTERM."""
     wanted = parse(config)
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    until_terminated(lambda stop: _run(wanted, stop))
+
+
+def _run(wanted: Config, stop: threading.Event) -> None:
     clock = SystemClock()
     pump = LogPump(clock)
     runtime = ProcessRuntime(Zygote(Transport(ZYGOTE_SOCKET)), wanted.node, clock, pump)

@@ -126,7 +126,7 @@ class Kubelet:
     def _adopt(self) -> None:
         """Once the first list is in, look at what runs without a pod of the API server's."""
         if self._informer is not None and self._informer.wait_synced():
-            self.pods.wake_all()
+            self.pods.listed()
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
         metadata = (new or old or {})["metadata"]

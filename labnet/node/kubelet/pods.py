@@ -46,6 +46,7 @@ class Pods:
         self._objects: dict[str, Object] = {}  # by uid
         self._uids: dict[str, str] = {}  # namespace/name → uid
         self._records: dict[str, Record] = {}
+        self._complete = False  # the first list is in: what is not in it is not wanted
 
     # -- what wakes a worker ---------------------------------------------------------------
 
@@ -65,6 +66,11 @@ class Pods:
     def wake(self, uid: str) -> None:
         """Have a pod looked at."""
         self.parts.queue.add(uid)
+
+    def listed(self) -> None:
+        """Take note that every pod of the API server's is known by now."""
+        self._complete = True
+        self.wake_all()
 
     def wake_all(self) -> None:
         """Have every pod looked at, and every process without one."""
@@ -118,6 +124,8 @@ class Pods:
         """Do everything for one pod that can be done now, and report it."""
         with self._lock:
             found = self._objects.get(uid)
+            if found is None and not self._complete:
+                return  # perhaps a pod of an earlier kubelet: `listed` brings it back
             record = self._records.setdefault(uid, Record())
         pod = parse(found) if found else self._orphan(uid)
         if pod is None or self._converge(pod, record, wanted=found is not None):
