@@ -12,6 +12,7 @@ is here. With ``keep`` a lab that started but does not get ready stays, to be lo
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -90,9 +91,10 @@ def _start(plan: Composition, sandbox: Sandbox, timeline: Timeline) -> None:
         raise LabnetError(f"PID 1 cannot import {', '.join(missing)}", hint="labnet doctor")
     with timeline.step("Underlay"):
         zygote.run(WIRE, plan.underlay)
-    with timeline.step("Components"):
-        for component in others:
-            zygote.component(component)
+    # All at once: each request is answered only when its component runs, and PID 1
+    # forks the next one meanwhile.
+    with timeline.step("Components"), ThreadPoolExecutor(len(others)) as pool:
+        list(pool.map(zygote.component, others))
 
 
 def _describe(
