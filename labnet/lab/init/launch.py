@@ -90,7 +90,7 @@ def _stillborn(log: Path) -> LabnetError:
 def _environment() -> dict[str, str]:
     """Nothing of the caller's but what names the user; labnet is found where it is now.
 
-    Memory that is given back late stays with every fork, hence few malloc arenas.
+    Memory that is given back late stays with every fork, hence one malloc arena.
     """
     kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     package = str(Path(labnet.__file__).resolve().parent.parent)
@@ -100,5 +100,5 @@ def _environment() -> dict[str, str]:
         "LANG": "C.UTF-8",
         "PYTHONPATH": package,
         "PYTHONDONTWRITEBYTECODE": "1",
-        "MALLOC_ARENA_MAX": "2",
+        "MALLOC_ARENA_MAX": "1",
     }

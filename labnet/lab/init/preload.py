@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from labnet.lab.init.loop import Loop
 from labnet.lab.init.say import say
+from labnet.lab.init.warm import warm_tls
 
 
 class Preload:
@@ -55,5 +56,7 @@ class Preload:
     def _settle(self) -> None:
         """Once all is there, keep the collector off it: touching pages unshares them."""
         if not self._left:
+            if "ssl" in sys.modules:
+                warm_tls()
             gc.collect()
             gc.freeze()
