@@ -84,10 +84,13 @@ class Views:
         routes = Blueprint("resources", __name__)
         methods = list(_METHODS)
 
+        # Werkzeug wants rules of their own for requests that ask for a WebSocket (exec).
+        @routes.get("/api/<version>/<path:path>", websocket=True)
         @routes.route("/api/<version>/<path:path>", methods=methods)
         def core(version: str, path: str) -> Response:
             return self._dispatch(parse("", version, path))
 
+        @routes.get("/apis/<group>/<version>/<path:path>", websocket=True)
         @routes.route("/apis/<group>/<version>/<path:path>", methods=methods)
         def grouped(group: str, version: str, path: str) -> Response:
             return self._dispatch(parse(group, version, path))
