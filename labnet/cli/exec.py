@@ -118,9 +118,9 @@ def _spec(
 
     meant = parse_target(target)
     if meant.kind == "host":
-        environment = attach.environment(os.environ)
+        environment = attach.host_environment(os.environ)
         return ExecSpec((), host=places.host(info, meant.name), env=environment)
     if meant.kind == "service":
         raise LabnetError("a service runs nothing", hint="choose one of its pods: pod/NAME")
     found = places.container(zygote.list(), namespace, meant.name, container)
-    return ExecSpec((), container=found.id)
+    return ExecSpec((), container=found.id, env=attach.terminal_environment(os.environ))

@@ -41,7 +41,7 @@ def kubeconfig(only_path: bool, merge: bool, node: str | None, lab: str | None) 
     elif node is not None:
         click.echo(_yaml(_inside(lab, node)), nl=False)
     else:
-        click.echo(state.kubeconfig.read_text(), nl=False)
+        click.echo(_yaml(_parsed(state.kubeconfig.read_text(), state.kubeconfig) or {}), nl=False)
 
 
 def _inside(lab: str | None, node: str) -> dict[str, Any]:

@@ -103,8 +103,7 @@ def main(args: Sequence[str] | None = None) -> int:
         wrong.show()
         return wrong.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("labnet: interrupted", err=True)
-        return 130
+        return 130  # Ctrl-C is how one leaves `forward` or `logs -f`: nothing to explain
     except BrokenPipeError:
         # The reader went away (`labnet logs … | head`); nobody is left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -60,25 +60,38 @@ def up(
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGHUP, _interrupt)
     options["name"] = options["name"] or ctx.ensure_object(Invocation).lab
+    try:
+        running, spans, seconds = _started(
+            scenario, overrides(options, settings), (api_port, timeout, keep), origin
+        )
+    except KeyboardInterrupt:
+        click.echo("interrupted: nothing of the lab is left", err=True)
+        raise
+    _tell(running, spans, seconds, timings=timings, output=output)
+    if foreground:
+        _stay(running)
+
+
+def _started(
+    scenario: str | None,
+    changes: list[tuple[str, str]],
+    wishes: tuple[int, float, bool],
+    origin: float,
+) -> tuple[Running, list[Span], float]:
     from labnet.cli.progress import Screen
     from labnet.clock import SystemClock
     from labnet.lab.progress import Timeline
     from labnet.lab.shipped import resolve
-    from labnet.lab.up import Wishes
-    from labnet.lab.up import up as start
+    from labnet.lab.up import Wishes, up
     from labnet.scenario import load
 
     source = resolve(scenario)
     with Screen.for_stderr() as screen:
         timeline = Timeline(SystemClock(), screen.show, origin)
         with timeline.step("Scenario"):
-            lab = load(source, overrides(options, settings))
-        wishes = Wishes(source, api_port, timeout, keep)
-        running = start(lab, wishes, SystemClock(), timeline)
-        seconds = timeline.now()
-    _tell(running, timeline.spans, seconds, timings=timings, output=output)
-    if foreground:
-        _stay(running)
+            lab = load(source, changes)
+        running = up(lab, Wishes(source, *wishes), SystemClock(), timeline)
+        return running, timeline.spans, timeline.now()
 
 
 def _interrupt(_: int, __: FrameType | None) -> None:

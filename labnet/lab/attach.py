@@ -26,10 +26,14 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
-def environment(own: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def host_environment(own: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Return what a command on a host gets: a clean environment, and this terminal's kind."""
-    kept = {name: own[name] for name in ("TERM", "LANG", "COLORTERM") if name in own}
-    return tuple({"PATH": PATH, "HOME": "/root", "USER": "root", **kept}.items())
+    return (("PATH", PATH), ("HOME", "/root"), ("USER", "root"), *terminal_environment(own))
+
+
+def terminal_environment(own: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return what of one's own environment describes the terminal and its language."""
+    return tuple((name, own[name]) for name in ("TERM", "LANG", "COLORTERM") if name in own)
 
 
 def has_terminal() -> bool:

@@ -9,6 +9,7 @@ may stop sending and still wait for the answer.
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -28,7 +29,7 @@ def listen(port: int) -> socket.socket:
         return socket.create_server(("127.0.0.1", port), backlog=_BACKLOG)
     except OSError as taken:
         raise LabnetError(
-            f"127.0.0.1:{port} cannot be listened on: {taken.strerror}",
+            f"127.0.0.1:{port} cannot be listened on: {os.strerror(taken.errno or 0)}",
             hint=f"`ss -ltnp sport = :{port}` shows who has it; :REMOTE takes any free port",
         ) from taken
 

@@ -85,7 +85,8 @@ def exec_in_container(
     process.new_session(terminal=spec.tty)
     _change_directory(spec.cwd or "/")
     confine(Confinement.of(of))
-    return _run(program, spec.argv, _environment(spec.env), (target,), ready)
+    # The container's own environment, also for who asks without knowing the pod.
+    return _run(program, spec.argv, _environment((*of.env, *spec.env)), (target,), ready)
 
 
 def exec_on_host(spec: ExecSpec, program: Program, target: int, stdio: Stdio, ready: Ready) -> int:
