@@ -241,8 +241,9 @@ class Zygote:
     def preload(self) -> tuple[str, ...]:
         """Import what ``Boot.preload`` names, now; return what could not be imported.
 
-        PID 1 does so by itself when it has nothing else to do, and at the latest before
-        it forks Python code; asking makes the moment certain.
+        PID 1 does so by itself when it has nothing else to do, and before it starts a
+        component at the latest up to that component's module. Asking for it after the
+        components were started costs nothing and tells what is missing.
         """
         return tuple(self._call("preload")[0]["missing"])
 

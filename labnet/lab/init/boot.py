@@ -23,7 +23,8 @@ class Boot:
     ``alive`` is the reading end of a pipe: until ``ready`` is said on the control
     socket, PID 1 ends when all writers have gone. ``listeners`` are listening sockets by
     name, kept across restarts of the components that serve them. ``preload`` are modules
-    that PID 1 imports so that its forks share them. ``keep``: paths of the machine that
+    that PID 1 imports so that its forks share them, in the order in which they are
+    needed; ``module:function`` is called as well. ``keep``: paths of the machine that
     hosts must see although they lie below /run, /tmp, /var/lib or /var/log (the Python
     installation and labnet itself always are).
     """

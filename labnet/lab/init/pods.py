@@ -100,8 +100,8 @@ class Pods:
         self._fork(process, spec, task, inherited, on_started, born_in=target.pidfd)
 
     def _program(self, spec: ContainerSpec | ExecSpec) -> become.Program:
-        if spec.program:
-            self._preload.finish()
+        module, _, _ = spec.program.partition(":")
+        self._preload.need(f"{become.PROGRAMS}.{module}")
         return become.built_in(spec.program)
 
     def _host(self, name: str) -> int:

@@ -120,8 +120,7 @@ class Supervisor:
     def _start(self, component: Component, on_started: OnStarted) -> None:
         spec = component.spec
         host = self._registry.running(host_id(spec.host), f"host {spec.host}")
-        if spec.entry:
-            self._preload.finish()
+        self._preload.need(spec.entry.partition(":")[0])
         if (old := self._registry.find(spec.name)) is not None:
             self._registry.remove(old)
         listeners = {name: self._listeners[name] for name in spec.sockets}

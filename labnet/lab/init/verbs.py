@@ -216,6 +216,7 @@ class Verbs:
         """Call a function in a fork; answer with what it returns."""
         name, host = str(request.message["entry"]), request.message.get("host", "")
         target = self._registry.running(host_id(host), f"host {host}").pidfd if host else None
+        self._preload.need(name.partition(":")[0])
         task = partial(become.once, name, request.message.get("config"), target)
 
         def reported(report: Report) -> None:
