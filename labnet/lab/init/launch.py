@@ -23,7 +23,7 @@ from labnet.linux import seqpacket
 from labnet.sandbox import protocol
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_PASSED_ON = ("HOME", "LOGNAME", "USER", "TZ")
+_PASSED_ON = ("HOME", "LOGNAME", "USER", "TZ", "PYTHONDONTWRITEBYTECODE")
 
 
 def launch(boot: Boot) -> Launched:
@@ -99,6 +99,5 @@ def _environment() -> dict[str, str]:
         "PATH": _PATH,
         "LANG": "C.UTF-8",
         "PYTHONPATH": package,
-        "PYTHONDONTWRITEBYTECODE": "1",
         "MALLOC_ARENA_MAX": "1",
     }
