@@ -216,7 +216,7 @@ def executes(_config: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "code": scene.run("box", "sh", "-c", "exit 7"),
             "terminal": scene.run(
-                "box", "sh", "-c", "read x; stty size; test -t 0", tty=True, said=b"go\n"
+                "box", "sh", "-c", "stty size; tty; test -t 0", tty=True, said=b"go\n"
             ),
             "missing": scene.run("box", "no-such-thing"),
             "built-in": scene.run("box", "/agnhost", "connect", "127.0.0.1:8080"),

@@ -118,7 +118,7 @@ def test_capabilities_are_dockers_and_can_be_dropped(play: Play) -> None:
 def test_exec_has_codes_terminals_and_built_in_programs(play: Play) -> None:
     seen = play("executes")
     assert seen["code"]["code"] == 7
-    assert "33 99" in seen["terminal"]["out"]
+    assert "33 99\r\n/dev/pts/0" in seen["terminal"]["out"]
     assert seen["terminal"]["code"] == 0
     assert "executable file not found" in seen["missing"]["error"]
     assert seen["built-in"] == {"out": "", "err": "", "code": 0}

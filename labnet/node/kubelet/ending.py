@@ -8,6 +8,7 @@ SIGKILL ends it and everything in it. The pod's network goes before its sandbox.
 
 from __future__ import annotations
 
+import logging
 import shutil
 import signal
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from labnet.node.kubelet.parts import Parts, named, target
 from labnet.node.kubelet.record import Record, Stopping
 from labnet.node.runtime import logs
 from labnet.sandbox.pod import Pod
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class Ending:
         if stopping is None:
             record.stopping[process_id] = stopping = Stopping(now + step.grace)
             self.parts.event(pod, "Normal", "Killing", step.message)
+            log.info("pod %s: %s, %g s for it", pod.key, step.message, step.grace)
             self._ask(step, pod, seen)
         stopping.kill_at = min(stopping.kill_at, now + step.grace)
         if now < stopping.kill_at:
@@ -78,6 +82,7 @@ class Ending:
         own_logs = logs.directory(self.parts.log_root, pod.namespace, pod.name, pod.uid)
         shutil.rmtree(own_logs, ignore_errors=True)
         self._delete(pod)
+        log.info("pod %s: gone", pod.key)
         return True
 
     def _delete(self, pod: Pod) -> None:

@@ -29,6 +29,8 @@ from labnet.sandbox.spec import Exit
 CHUNK = 32 * 1024
 INPUT_MAX = 256 * 1024
 LINGER_SECONDS = 2.0
+SIZE_SECONDS = 0.1  # how long a terminal waits for its size before the program starts
+TIOCSPTLCK, TIOCGPTPEER = 0x40045431, 0x5441  # not in Python's termios
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +66,10 @@ class Pipes:
         self.outputs, self.stdin = {}, None
 
 
-def pipes(wish: Wish) -> Pipes:
-    """Return fresh pipes, or one pseudo-terminal, for ``wish``."""
+def pipes(wish: Wish, ptmx: str) -> Pipes:
+    """Return fresh pipes, or one pseudo-terminal of the devpts that ``ptmx`` belongs to."""
     if wish.tty:
-        master, slave = os.openpty()
-        os.set_inheritable(slave, False)
+        master, slave = terminal(ptmx)
         return Pipes((slave, slave, slave), master, {master: STDOUT}, True)
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     theirs, ours = os.pipe2(os.O_CLOEXEC) if wish.stdin else (os.dup(null), None)
@@ -76,6 +77,23 @@ def pipes(wish: Wish) -> Pipes:
     err, err_end = os.pipe2(os.O_CLOEXEC)
     os.close(null)
     return Pipes((theirs, out_end, err_end), ours, {out: STDOUT, err: STDERR}, False)
+
+
+def terminal(ptmx: str) -> tuple[int, int]:
+    """Return both ends of a new pseudo-terminal made by opening ``ptmx``.
+
+    Each container has a devpts of its own. A terminal of the node's would work too, but
+    it has no name in the container: ``tty`` would say "not a tty". TIOCGPTPEER opens the
+    other end without a path.
+    """
+    flags = os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC
+    master = os.open(ptmx, flags)
+    try:
+        fcntl.ioctl(master, TIOCSPTLCK, struct.pack("i", 0))
+        return master, fcntl.ioctl(master, TIOCGPTPEER, flags)
+    except OSError:
+        os.close(master)
+        raise
 
 
 def status_of(exit_: Exit) -> dict[str, Any]:
@@ -105,29 +123,50 @@ def status_of_error(message: str) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Session:
-    """An exec under way on ``sock``, which has been upgraded to WebSocket."""
+    """One exec on ``sock``, which has been upgraded to WebSocket."""
 
     sock: ssl.SSLSocket
     wish: Wish
     pipes: Pipes
-    process: Execution
     reader: websocket.Reader = field(default_factory=websocket.Reader)
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
     pending: bytearray = field(default_factory=bytearray)
+    process: Execution = field(init=False)
+    sized: bool = False
     input_over: bool = False
     ended: bool = False
     connected: bool = True
 
-    def run(self, first: bytes) -> None:
-        """Carry everything until the process has ended and its output is out."""
+    def begin(self, first: bytes) -> None:
+        """Take ``first``, what came with the request; a terminal waits for its size.
+
+        kubectl tells the size as soon as it is connected. A program that asks for it
+        first of all must not be told 0 × 0.
+        """
+        self._feed(first)
+        if not self.wish.tty or self.sized:
+            return
+        self.sock.settimeout(SIZE_SECONDS)
+        with suppress(OSError):
+            self._feed(self.sock.recv(CHUNK))
+
+    def refuse(self, message: str) -> None:
+        """Say that the command could not be started, and end."""
+        self.pipes.close_ours()
+        self._end(status_of_error(message))
+
+    def run(self, process: Execution) -> None:
+        """Carry everything until ``process`` has ended and its output is out."""
+        self.process = process
         self.sock.setblocking(False)
         for fd, channel in self.pipes.outputs.items():
             os.set_blocking(fd, False)
             self._on(fd, selectors.EVENT_READ, self._reading(fd, channel))
         self._on(self.process.fileno(), selectors.EVENT_READ, self._note_end)
-        self._on(self.sock.fileno(), selectors.EVENT_READ, self._receive)
+        if not self._listening():
+            self._on(self.sock.fileno(), selectors.EVENT_READ, self._receive)
         self._send(STDOUT, b"")  # kubectl waits for a first message
-        self._feed(first)
+        self._push_input()
         try:
             while self.connected and (not self.ended or self.pipes.outputs):
                 if not self._step():
@@ -285,6 +324,7 @@ class Session:
         if self.pipes.stdin is not None:
             with suppress(OSError):  # the terminal is gone
                 fcntl.ioctl(self.pipes.stdin, termios.TIOCSWINSZ, packed)
+        self.sized = True
 
     def _send(self, channel: int, data: bytes) -> None:
         self._write(websocket.message(channel, data))
@@ -312,9 +352,12 @@ class Session:
             self.process.kill()
         exit_ = self.process.wait(10.0)
         if exit_ is not None and self.connected:
-            self._send(ERROR, json.dumps(status_of(exit_)).encode())
-            self._write(websocket.encode(websocket.CLOSING, struct.pack("!H", 1000)))
-            self._linger()
+            self._end(status_of(exit_))
+
+    def _end(self, status: dict[str, Any]) -> None:
+        self._send(ERROR, json.dumps(status).encode())
+        self._write(websocket.encode(websocket.CLOSING, struct.pack("!H", 1000)))
+        self._linger()
 
     def _linger(self) -> None:
         """Read on until the client closes: with input left unread, the kernel would answer

@@ -243,29 +243,33 @@ class Server:
         run = found.run
         if run is None or not run.running:
             raise HttpError(400, f"container {found.container.name} is not running")
+        session = exec_.Session(sock, wish, self._pipes(wish, run))
         sock.sendall(websocket.upgrade_answer(key, protocol))
-        self._run_command(sock, found, run, wish, rest)
+        self._run_command(session, found, run, rest)
 
-    def _run_command(
-        self, sock: ssl.SSLSocket, found: Found, run: Run, wish: exec_.Wish, rest: bytes
-    ) -> None:
-        pipes = exec_.pipes(wish)
-        starter = self._pods.parts.starter
+    def _pipes(self, wish: exec_.Wish, run: Run) -> exec_.Pipes:
+        ptmx = self._pods.parts.runtime.ptmx(run.process.id) if wish.tty else ""
+        try:
+            return exec_.pipes(wish, ptmx)
+        except OSError as error:
+            raise HttpError(500, f"no terminal in the container: {error.strerror}") from error
+
+    def _run_command(self, session: exec_.Session, found: Found, run: Run, rest: bytes) -> None:
+        starter, runtime = self._pods.parts.starter, self._pods.parts.runtime
+        wish, pipes = session.wish, session.pipes
         address = found.seen.address or starter.machine.address
         try:
             spec = starter.exec_spec(
                 found.pod, found.container, run.process.id, address, wish.argv, tty=wish.tty
             )
-            process = self._pods.parts.runtime.exec(spec, pipes.stdio)
+            session.begin(rest)
+            process = runtime.exec(spec, pipes.stdio)
         except LabnetError as error:
-            pipes.close_ours()
-            status = json.dumps(exec_.status_of_error(error.message)).encode()
-            sock.sendall(websocket.message(websocket.ERROR, status))
-            sock.sendall(websocket.encode(websocket.CLOSING, b"\x03\xe8"))
+            session.refuse(error.message)
             return
         finally:
             pipes.close_theirs()
-        exec_.Session(sock, wish, pipes, process).run(rest)
+        session.run(process)
 
 
 def _wish(request: Request) -> exec_.Wish:

@@ -7,6 +7,7 @@ status says ImagePullBackOff), everything else the same from 5 seconds on.
 
 from __future__ import annotations
 
+import logging
 import signal
 from dataclasses import dataclass, replace
 
@@ -19,6 +20,8 @@ from labnet.node.runtime import logs
 from labnet.sandbox import planner
 from labnet.sandbox.pod import Container, Pod
 from labnet.sandbox.spec import Process
+
+log = logging.getLogger(__name__)
 
 PULL_BACKOFF, START_BACKOFF, SANDBOX_BACKOFF, BACKOFF_MAX = 10.0, 5.0, 1.0, 300.0
 SHOWN_SECONDS = 1.0  # how long a status says ErrImagePull before it says ImagePullBackOff
@@ -48,6 +51,7 @@ class Starting:
             self.parts.until(pod.uid, waiting.retry_at)
             return False
         record.sandbox_waiting = None
+        log.info("pod %s: sandbox %s has address %s", pod.key, attempt, address)
         record.addresses[planner.sandbox_id(pod, attempt)] = address
         return True
 
@@ -68,6 +72,7 @@ class Starting:
         except NotYet as error:
             self._not_started(step.container, pod, error, record)
             return False
+        log.info("pod %s: container %s started, attempt %s", pod.key, name, step.attempt)
         record.waiting.pop(name, None)
         self._started(pod, step.container)
         self._forget_old_runs(seen, name)

@@ -121,6 +121,10 @@ class FakeRuntime:
         self.calls.append(("exec", " ".join(spec.argv)))
         return FakeExecution(Exit(self.exec_code(spec), 0, rfc3339_micro(self._clock.now())))
 
+    def ptmx(self, process_id: str) -> str:
+        """Return the machine's own."""
+        return "/dev/ptmx"
+
     def on_exit(self, call: Callable[[Process], None]) -> None:
         """Remember whom to tell."""
         self._listeners.append(call)

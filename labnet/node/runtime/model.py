@@ -53,5 +53,8 @@ class Runtime(Protocol):
     def exec(self, spec: ExecSpec, stdio: tuple[int, int, int]) -> Execution:
         """Start a further process with these descriptors as its standard ones."""
 
+    def ptmx(self, process_id: str) -> str:
+        """Return the path of a running container's /dev/pts/ptmx, as the kubelet sees it."""
+
     def on_exit(self, call: Callable[[Process], None]) -> None:
         """Have ``call`` called with every sandbox or container that ends."""

@@ -146,6 +146,14 @@ class ProcessRuntime:
         """Start a further process in a container."""
         return ProcessExecution(self._zygote, self._zygote.exec(spec, stdio))
 
+    def ptmx(self, process_id: str) -> str:
+        """Return the path through the container's first process."""
+        with self._lock:
+            known = self._known.get(process_id)
+        if known is None or known.exit is not None:
+            raise NotFound(f"container {process_id} is not running")
+        return f"/proc/{known.pid}/root/dev/pts/ptmx"
+
     def on_exit(self, call: Listener) -> None:
         """Have ``call`` called with every process that ends."""
         self._listeners.append(call)
