@@ -15,6 +15,9 @@ from collections.abc import Callable
 import pytest
 
 
+_SBIN = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+
+
 def _runs(*argv: str) -> bool:
     try:
         return subprocess.run(argv, capture_output=True, check=False).returncode == 0
@@ -34,7 +37,6 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "kubectl": lambda: True,  # a dependency of the package: its absence is an error
     "e2e": _netns,
 }
-_SBIN = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
