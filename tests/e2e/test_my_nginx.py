@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,20 +81,21 @@ def test_a_pod_sees_nothing_of_the_users_home(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "refusal"),
+    "url",
     [
-        ("https://192.168.50.10:2379/version", "certificate required|alert|bad certificate"),
-        ("https://192.168.50.11:10250/pods", "401|403|certificate required|alert"),
-        ("https://192.168.50.10:6443/api/v1/pods", "401"),
+        "https://192.168.50.10:2379/version",
+        "https://192.168.50.11:10250/pods",
+        "https://192.168.50.10:6443/api/v1/pods",
     ],
 )
-def test_a_pod_is_refused_by_etcd_kubelet_and_api(lab: Lab, url: str, refusal: str) -> None:
+def test_a_pod_reaches_etcd_kubelet_and_api_and_is_refused(lab: Lab, url: str) -> None:
     pod = f"pod/{lab.pods('run=my-nginx')[0]['metadata']['name']}"
+    command = ["curl", "-skv", "--http1.1", "--max-time", "5", "-o", "/dev/null"]
 
-    command = ["curl", "-skSv", "--max-time", "5", "-o", "/dev/null", "-w", "%{http_code}", url]
-    done = lab.labnet("exec", pod, "--", *command, check=False)
+    done = lab.labnet("exec", pod, "--", *command, "-w", "%{http_code}", url, check=False)
 
-    assert re.search(refusal, done.stdout + done.stderr), done.stderr
+    assert "Connected to 192.168.50" in done.stderr
+    assert done.stdout in ("000", "401")  # 000: the handshake failed for want of a certificate
 
 
 def test_exec_hands_back_output_and_exit_code(lab: Lab) -> None:
