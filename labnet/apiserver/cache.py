@@ -108,7 +108,11 @@ class WatchCache:
 
     def start(self) -> None:
         """Load everything, then follow. Raises Unavailable."""
-        self._load()
+        self.load()
+        self.start_following()
+
+    def start_following(self) -> None:
+        """Follow the store from the revision loaded last."""
         self._thread = threading.Thread(target=self._follow, name="watch-cache", daemon=True)
         self._thread.start()
 
@@ -213,7 +217,8 @@ class WatchCache:
 
     # -- following the store ----------------------------------------------------------
 
-    def _load(self) -> None:
+    def load(self) -> None:
+        """Take over what the store has now. Raises Unavailable."""
         page = self._store.range(ROOT)
         with self._changed:
             for kv in page.items:
@@ -262,7 +267,7 @@ class WatchCache:
         ]
         gone = (KeyValue(key, b"", 0, page.revision) for key in held if key not in there)
         events += [Event(EventType.DELETE, kv, None) for kv in gone]
-        self._apply(events, page.revision)
+        self._apply(sorted(events, key=lambda event: event.kv.mod_revision), page.revision)
 
     def _apply(self, events: Sequence[Event], revision: int) -> None:
         """Take over one revision's events, then tell the watchers, without the lock."""
