@@ -141,6 +141,7 @@ def _document(running: Running, spans: list[Span], seconds: float) -> dict[str, 
 
 
 def _what_next(running: Running, seconds: float) -> str:
+    from labnet.lab import liveness
     from labnet.lab.suggestions import suggestions
 
     cluster = running.cluster
@@ -148,7 +149,8 @@ def _what_next(running: Running, seconds: float) -> str:
         f"{len(cluster.nodes)} nodes, {len(cluster.pods)} pods, {len(cluster.services)} services"
     )
     head = f"lab {running.info.name} is up in {seconds:.2f} s: {counts}"
-    commands = suggestions(running.info, cluster, running.doors)
+    alone = sum(1 for _, alive in liveness.labs() if alive) == 1
+    commands = suggestions(running.info, cluster, running.doors, alone=alone)
     width = max(len(command) for command, _ in commands)
     lines = [f"  {command.ljust(width)}   # {what}" for command, what in commands]
     return "\n".join([click.style(head, bold=True), "", *lines])

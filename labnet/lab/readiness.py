@@ -131,21 +131,23 @@ def doors(cluster: Cluster) -> tuple[Door, ...]:
 
 
 def explanation(found: Sequence[Missing], events: Sequence[Object]) -> str:
-    """Return one line per missing thing, each with the last Warning about it."""
+    """Return a few lines per missing thing: why, the last Warning about it, whose log."""
     lines = []
     for one in found:
         lines.append(f"{one.what}: {one.why}")
-        if event := _last_warning(one.what, events):
-            lines.append(f"    last event: {event}")
+        reason, message = _last_warning(one.what, events)
+        if message and message not in one.why:
+            lines.append(f"    last event: {reason}: {message}")
         lines.append(f"    more in: labnet logs {one.log}")
     return "\n".join(lines)
 
 
-def _last_warning(what: str, events: Sequence[Object]) -> str:
+def _last_warning(what: str, events: Sequence[Object]) -> tuple[str, str]:
     kind, _, name = what.partition(" ")
     about = [event for event in events if _is_about(event, kind, name)]
     about.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
-    return f"{about[-1].get('reason')}: {about[-1].get('message')}" if about else ""
+    last: Object = about[-1] if about else {}
+    return str(last.get("reason", "")), str(last.get("message", ""))
 
 
 def _is_about(event: Object, kind: str, name: str) -> bool:

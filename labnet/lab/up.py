@@ -72,9 +72,14 @@ def up(lab: Lab, wishes: Wishes, clock: Clock, timeline: Timeline) -> Running:
         info = _describe(lab, plan, wishes, sandbox, clock)
         try:
             cluster, open_doors = _until_it_works(lab, wishes, sandbox, clock, timeline)
-        except LabnetError:
-            if wishes.keep:
-                _let_go(sandbox, undo)
+        except LabnetError as error:
+            if not wishes.keep:
+                error.hint = error.hint or f"to look at it: labnet up {wishes.source} --keep"
+                raise
+            _let_go(sandbox, undo)
+            error.hint = (
+                f"{error.hint or 'look at its logs'}; it still runs: labnet down {lab.name}"
+            )
             raise
         _let_go(sandbox, undo)
     return Running(sandbox.state, info, sandbox.launched.pidfd, cluster, open_doors)
