@@ -5,9 +5,10 @@ Every test takes a fresh prefix, so one etcd serves them all.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from labnet.errors import LabnetError, NotFound, Unavailable
 from labnet.store.etcd import EtcdStore
 from labnet.store.memory import MemoryStore
 from labnet.store.model import Compacted, Delete, Event, EventType, ModRevisionIs, Put, Store
+from tests.conditions import eventually
 from tests.etcd_server import EtcdServer
 
 _PREFIXES = count(1)
@@ -45,13 +47,6 @@ def prefix() -> str:
 
 def put(store: Store, key: str, value: bytes = b"x", lease: int = 0) -> int:
     return store.txn([], [Put(key, value, lease)]).revision
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        threading.Event().wait(0.01)
 
 
 def take(events: Iterator[tuple[Event, ...]], wanted: int) -> list[tuple[Event, ...]]:
@@ -389,3 +384,42 @@ def test_a_watch_survives_kills_of_etcd_without_losing_or_doubling_an_event(
         watch.__exit__(None, None, None)
         threads[0].join()
     assert seen == sorted(kept)
+
+
+FORKS = """
+import os, sys, threading
+from labnet.store.channel import preload
+from labnet.store.etcd import EtcdStore
+from labnet.store.tls import Tls
+
+preload()
+assert threading.active_count() == 1, threading.enumerate()
+endpoint, *paths = sys.argv[1:]
+children = []
+for _ in range(3):
+    if (child := os.fork()) == 0:
+        with EtcdStore(endpoint, Tls(*paths)) as store:
+            store.get("a")
+        os._exit(0)
+    children.append(child)
+for child in children:
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.etcd
+def test_a_process_that_imported_grpc_may_fork_and_its_children_connect(
+    server: EtcdServer,
+) -> None:
+    """PID 1 of a lab imports everything its components need, then forks them."""
+    tls = server.tls
+    arguments = [server.endpoint, tls.ca, tls.cert, tls.key]
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS, *arguments], capture_output=True, text=True, timeout=30
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_grpc_is_not_imported_before_a_store_is_made() -> None:
+    text = "import sys, labnet.store.etcd; sys.exit('grpc' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", text], check=False).returncode == 0
