@@ -13,6 +13,7 @@ import click
 
 from labnet.cli.options import output_option
 from labnet.cli.output import columns, print_json
+from labnet.lab.capabilities import NOT_TRIED
 
 if TYPE_CHECKING:
     from labnet.lab.capabilities import Capability
@@ -58,4 +59,6 @@ def _rows(table: tuple[Capability, ...]) -> list[tuple[str, str, str, str]]:
 def _state(one: Capability) -> str:
     if one.present:
         return "yes"
+    if one.detail == NOT_TRIED:
+        return "unknown"
     return "MISSING" if one.required else "no"

@@ -16,6 +16,9 @@ from pathlib import Path
 
 from labnet.errors import Unsupported
 
+NOT_TRIED = "not tried"
+"""The detail of what cannot be tried where no namespaces can be made."""
+
 PATH = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
 
 
@@ -63,15 +66,27 @@ class _Feature:
 
 _FEATURES = (
     _Feature("network namespaces", "every host and pod", "run labnet on the host itself", True),
-    _Feature("veth", "every host and pod", "modprobe veth", True),
-    _Feature("bridge", "the underlay and every node", "modprobe bridge", True),
-    _Feature("nf_tables", "Services", "modprobe nf_tables", True),
-    _Feature("br_netfilter", "Services between pods of one node", "modprobe br_netfilter", True),
-    _Feature("vxlan", "flannel's vxlan backend", "modprobe vxlan; else use --backend host-gw"),
-    _Feature("tun", "flannel's udp backend", "modprobe tun; chmod 666 /dev/net/tun"),
-    _Feature("ip_vs", "kube-proxy in ipvs mode", "modprobe ip_vs; else use --proxy-mode iptables"),
-    _Feature("dummy", "kube-proxy in ipvs mode", "modprobe dummy; else use --proxy-mode iptables"),
-    _Feature("netem", "delay and loss on links", "modprobe sch_netem"),
+    _Feature("veth", "every host and pod", "as root: modprobe veth", True),
+    _Feature("bridge", "the underlay and every node", "as root: modprobe bridge", True),
+    _Feature("nf_tables", "Services", "as root: modprobe nf_tables", True),
+    _Feature(
+        "br_netfilter", "Services between pods of one node", "as root: modprobe br_netfilter", True
+    ),
+    _Feature(
+        "vxlan", "flannel's vxlan backend", "as root: modprobe vxlan; else use --backend host-gw"
+    ),
+    _Feature("tun", "flannel's udp backend", "as root: modprobe tun; chmod 666 /dev/net/tun"),
+    _Feature(
+        "ip_vs",
+        "kube-proxy in ipvs mode",
+        "as root: modprobe ip_vs; else use --proxy-mode iptables",
+    ),
+    _Feature(
+        "dummy",
+        "kube-proxy in ipvs mode",
+        "as root: modprobe dummy; else use --proxy-mode iptables",
+    ),
+    _Feature("netem", "delay and loss on links", "as root: modprobe sch_netem"),
 )
 
 
@@ -123,14 +138,13 @@ def user_namespace_remedy(sysctls: Mapping[str, str]) -> str:
 
 
 def _feature(feature: _Feature, probed: Mapping[str, str]) -> Capability:
-    refusal = probed.get(feature.name, "not tried: no namespaces here")
+    refusal = probed.get(feature.name, NOT_TRIED)
+    if refusal == NOT_TRIED:
+        remedy = "(known once there are namespaces)"
+    else:
+        remedy = feature.remedy if refusal else ""
     return Capability(
-        feature.name,
-        present=not refusal,
-        required=feature.required,
-        needed_by=feature.needed_by,
-        detail=refusal,
-        remedy=f"as root: {feature.remedy}" if refusal else "",
+        feature.name, not refusal, feature.required, feature.needed_by, refusal, remedy
     )
 
 

@@ -73,6 +73,14 @@ def test_a_missing_kernel_feature_names_module_and_way_out() -> None:
     assert remedies(machine)["ip_vs"] == ("as root: modprobe ip_vs; else use --proxy-mode iptables")
 
 
+def test_what_cannot_be_tried_is_not_called_missing() -> None:
+    probed = {"user namespaces": "Operation not permitted"}
+
+    found = {one.name: one.detail for one in capabilities(replace(COMPLETE, probed=probed))}
+
+    assert found["vxlan"] == "not tried"
+
+
 def test_a_missing_program_names_its_package() -> None:
     machine = replace(COMPLETE, programs={**ALL_PROGRAMS, "dig": ""})
 
