@@ -176,6 +176,7 @@ class Node:
 
     def events(self) -> list[tuple[str, str]]:
         """Return reason and message of every event; once, at the end of a test."""
+        self.kubelet.events.close()
         with self.kubelet.recorder:
             pass
         return [(e["reason"], e["message"]) for e in self.api.list(EVENTS, "default").items]

@@ -24,6 +24,7 @@ from labnet.node.kubelet import volumes
 from labnet.node.kubelet.checks import Outcome
 from labnet.node.kubelet.hooks import Actor
 from labnet.node.kubelet.node import Host, Identity, NodeReporter
+from labnet.node.kubelet.pacing import Paced
 from labnet.node.kubelet.parts import Parts, reference
 from labnet.node.kubelet.pods import Pods
 from labnet.node.kubelet.prober import Prober, Target
@@ -67,6 +68,7 @@ class Kubelet:
         )
         actor = Actor(setting.runtime, starter)
         self.recorder = Recorder(setting.api, "kubelet", setting.identity.name, setting.clock)
+        self.events = Paced(self.recorder, setting.clock)
         self.prober = Prober(setting.clock, self._pool, actor.check, self._wake, self._probe_failed)
         parts = Parts(
             api=setting.api,
@@ -74,7 +76,7 @@ class Kubelet:
             network=setting.network,
             starter=starter,
             prober=self.prober,
-            recorder=self.recorder,
+            recorder=self.events,
             clock=setting.clock,
             queue=WorkQueue(setting.clock),
             pool=self._pool,
@@ -101,6 +103,7 @@ class Kubelet:
         self._server = Server(serving, self.pods, setting.pump, setting.clock, setting.log_root)
         self._server.start()
         self.recorder.__enter__()
+        self._thread("paced-events", self.events.run)
         self._thread("node", self.node.run)
         self._thread("probes", self.prober.run)
         mine = f"spec.nodeName={setting.identity.name}"
@@ -114,6 +117,7 @@ class Kubelet:
         """End the threads; the pods go on."""
         self.pods.parts.queue.shut_down()
         self.prober.close()
+        self.events.close()
         self.recorder.__exit__()
         self.node.close()
         if self._server is not None:
@@ -137,4 +141,4 @@ class Kubelet:
 
     def _probe_failed(self, target: Target, track: Track, outcome: Outcome) -> None:
         message = f"{track.kind} probe failed: {outcome.output}"
-        self.recorder.warning(reference(target.pod), "Unhealthy", message)
+        self.events.say(reference(target.pod), "Warning", "Unhealthy", message)

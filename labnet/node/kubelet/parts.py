@@ -9,11 +9,11 @@ from pathlib import Path
 
 from labnet.api.meta import Object
 from labnet.client.api import Api
-from labnet.client.events import Recorder
 from labnet.client.workqueue import WorkQueue
 from labnet.clock import Clock
 from labnet.node.kubelet import volumes
 from labnet.node.kubelet.observed import Run
+from labnet.node.kubelet.pacing import Recorder
 from labnet.node.kubelet.prober import Prober, Target
 from labnet.node.kubelet.starter import Starter
 from labnet.node.network import PodNetwork
