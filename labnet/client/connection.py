@@ -82,14 +82,24 @@ class Connections:
         return answer
 
     def stream(self, request: Request) -> Stream:
-        """Send ``request`` on a connection of its own and return the open answer."""
+        """Send ``request`` (a GET) and return the open answer; it keeps its connection."""
+        connection, used = self._take()
+        try:
+            return self._opened(connection, request)
+        except _DEAD as error:
+            connection.close()
+            if not used:
+                raise self._unavailable(error) from error
         connection = self._new()
         try:
-            sock = _connect(connection)
-            response = _send(connection, request)
+            return self._opened(connection, request)
         except _DEAD as error:
             connection.close()
             raise self._unavailable(error) from error
+
+    def _opened(self, connection: http.client.HTTPConnection, request: Request) -> Stream:
+        sock = _connect(connection)
+        response = _send(connection, request)
         sock.settimeout(None)  # silence is normal; TCP's probes watch the peer
         return Stream(self.url, sock, connection, response)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
 from urllib.parse import urlencode
@@ -31,6 +32,8 @@ __all__ = ["Client", "Tls"]
 
 JSON = "application/json"
 TIMEOUT = 30.0  # seconds for one answer
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0  # seconds between two questions
+
 Query = Mapping[str, str | int | bool]
 
 
@@ -76,6 +79,23 @@ class Client:
     def close(self) -> None:
         """Close every idle connection."""
         self._connections.close()
+
+    def wait_ready(self, stop: threading.Event) -> bool:
+        """Ask until the server answers, often at first; False once ``stop`` is set.
+
+        For a process that starts together with its API server: one connection asks, and
+        the twenty that follow find somebody.
+        """
+        pause = _FIRST_PAUSE
+        while not stop.is_set():
+            try:
+                self.request("GET", "/version")
+            except Unavailable:
+                stop.wait(pause)
+                pause = min(pause * 1.05, _LONGEST_PAUSE)
+            else:
+                return True
+        return False
 
     def request(
         self,

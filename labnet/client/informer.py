@@ -23,6 +23,7 @@ from labnet.errors import LabnetError
 
 FIRST_PAUSE = 0.1  # seconds before a broken watch is taken up again
 LONGEST_PAUSE = 5.0
+EAGER_PAUSE = 0.25  # the longest before the first list: somebody is waiting for it
 
 OnChange = Callable[[Object | None, Object | None], None]
 
@@ -126,7 +127,7 @@ class Informer:
             if self._version != before:
                 pause = self._first_pause
             self._stopped.wait(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
+            pause = min(pause * 2, LONGEST_PAUSE if self.has_synced else EAGER_PAUSE)
 
     def _pass(self) -> None:
         """List if need be, then follow one watch to its end."""

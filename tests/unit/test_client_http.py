@@ -81,8 +81,8 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, tls: Tls) -> None:
-        super().__init__(("127.0.0.1", 0), Script)
+    def __init__(self, tls: Tls, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), Script)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(tls.cert, tls.key)
         context.load_verify_locations(tls.ca)
@@ -186,6 +186,38 @@ def test_nobody_listening_is_unavailable(tls: Tls) -> None:
     [port] = free_ports(1)
     with Client(f"https://127.0.0.1:{port}", tls) as client, pytest.raises(Unavailable):
         client.get(PODS, "a", "default")
+
+
+def test_one_can_wait_for_a_server_that_starts_late(tls: Tls) -> None:
+    [port] = free_ports(1)
+    with Client(f"https://127.0.0.1:{port}", tls) as client:
+        stop, ready = threading.Event(), threading.Event()
+
+        def wait() -> None:
+            if client.wait_ready(stop):
+                ready.set()
+
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+        late = Server(tls, port)
+        serving = threading.Thread(target=late.serve_forever, kwargs={"poll_interval": 0.01})
+        serving.start()
+        assert ready.wait(10)
+        late.shutdown()
+        late.server_close()
+        stop.set()
+        assert not client.wait_ready(stop)
+        for thread in (waiter, serving):
+            thread.join()
+
+
+def test_a_watch_takes_over_the_lists_connection(server: Server, client: Client) -> None:
+    client.request("GET", "/x")
+    with client.watch(PODS, version="7") as events:
+        next(events)
+        assert server.connections == 1
+        client.request("GET", "/x")
+        assert server.connections == 2
 
 
 def test_plain_text_errors_become_messages(client: Client) -> None:

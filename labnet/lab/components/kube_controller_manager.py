@@ -40,6 +40,7 @@ def main(config: dict[str, object]) -> None:
 
     def run(stop: threading.Event) -> None:
         with Client(parsed.api, parsed.tls, user_agent=COMPONENT) as client:
-            Controllers(client, parsed.node_monitor_grace).run(stop)
+            if client.wait_ready(stop):
+                Controllers(client, parsed.node_monitor_grace).run(stop)
 
     until_terminated(run)

@@ -39,6 +39,7 @@ def main(config: dict[str, object]) -> None:
 
     def run(stop: threading.Event) -> None:
         with Client(parsed.api, parsed.tls, user_agent="kube-scheduler") as client:
-            Scheduler(client, parsed.pins).run(stop)
+            if client.wait_ready(stop):
+                Scheduler(client, parsed.pins).run(stop)
 
     until_terminated(run)
