@@ -90,16 +90,14 @@ def _start(plan: Composition, sandbox: Sandbox, timeline: Timeline) -> None:
     zygote = sandbox.zygote
     etcd, *others = plan.components
     zygote.component(etcd)
-    with timeline.step("Modules"):
-        missing = zygote.preload()
-    if missing:
-        raise LabnetError(f"PID 1 cannot import {', '.join(missing)}", hint="labnet doctor")
     with timeline.step("Underlay"):
         zygote.run(WIRE, plan.underlay)
-    # All at once: each request is answered only when its component runs, and PID 1
-    # forks the next one meanwhile.
+    # All at once: each is answered when its component runs. PID 1 imports what the next
+    # one needs while the last one starts, so the API server is not kept by the kubelet's.
     with timeline.step("Components"), ThreadPoolExecutor(len(others)) as pool:
         list(pool.map(zygote.component, others))
+    if missing := zygote.preload():
+        raise LabnetError(f"PID 1 cannot import {', '.join(missing)}", hint="labnet doctor")
 
 
 def _describe(
