@@ -8,7 +8,6 @@ authentication first; every failure leaves as a Status document.
 from __future__ import annotations
 
 import logging
-import uuid
 from dataclasses import dataclass
 from random import Random
 
@@ -21,6 +20,7 @@ from labnet.apiserver import documents
 from labnet.apiserver.auth import Authenticator
 from labnet.apiserver.cache import WatchCache
 from labnet.apiserver.entry import encode
+from labnet.apiserver.eventleases import EventLeases
 from labnet.apiserver.kubelets import Kubelets
 from labnet.apiserver.reading import Reading
 from labnet.apiserver.reservations import Ranges
@@ -53,7 +53,8 @@ class Parts:
 
     def writing(self) -> Writing:
         """Return what writes are made with."""
-        return Writing(self.store, self.cache, self.ranges, self.chooser, self.random)
+        leases = EventLeases(self.store, self.clock)
+        return Writing(self.store, self.cache, self.ranges, leases, self.chooser, self.random)
 
 
 def create_app(parts: Parts) -> Flask:
@@ -82,7 +83,7 @@ def create_app(parts: Parts) -> Flask:
 
     @app.after_request
     def audit(response: Response) -> Response:
-        return _audited(response)
+        return _audited(response, parts.chooser.uid())
 
     app.register_error_handler(ApiError, _refused)
     app.register_error_handler(LabnetError, _failed)
@@ -91,9 +92,8 @@ def create_app(parts: Parts) -> Flask:
     return app
 
 
-def _audited(response: Response) -> Response:
+def _audited(response: Response, audit_id: str) -> Response:
     """Give the response an id, and log it: writes and failures at INFO, the rest at DEBUG."""
-    audit_id = str(uuid.uuid4())
     response.headers["Audit-Id"] = audit_id
     quiet = request.method in _READS and response.status_code < 500
     if LOG.isEnabledFor(logging.DEBUG if quiet else logging.INFO):

@@ -20,7 +20,7 @@ import logging
 import threading
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, KeysView, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -143,10 +143,10 @@ class WatchCache:
             shelf = self._shelf(key)
             return shelf.entries.get(key) if shelf else None
 
-    def raw(self, prefix: str) -> dict[str, KeyValue]:
-        """Return the keys below ``prefix`` that hold no object (reservations)."""
+    def raw_keys(self) -> KeysView[str]:
+        """Return the keys that hold no object (reservations): a live view, to look in."""
         with self._fresh():
-            return {key: kv for key, kv in self._raw.items() if key.startswith(prefix)}
+            return self._raw.keys()
 
     def snapshot(self, prefix: str) -> Snapshot:
         """Return the objects whose keys begin with ``prefix``."""

@@ -15,10 +15,12 @@ from labnet.api import convert
 from labnet.api.meta import Object
 from labnet.api.resources import Resource
 
+_COMPACT = json.JSONEncoder(separators=(",", ":"))
+
 
 def encode(document: Any) -> bytes:
     """Return ``document`` as compact JSON."""
-    return json.dumps(document, separators=(",", ":")).encode()
+    return _COMPACT.encode(document).encode()
 
 
 def chunk(data: bytes) -> bytes:

@@ -10,7 +10,7 @@ those who choose themselves. A *pinned* address is given to its Service alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 from itertools import chain
@@ -74,7 +74,7 @@ def held(service: Object | None) -> dict[str, str]:
 
 
 def claim(
-    ranges: Ranges, service: Object, old: Object | None, used: Collection[str], random: Random
+    ranges: Ranges, service: Object, old: Object | None, used: Container[str], random: Random
 ) -> Claim:
     """Give ``service``, in place, what it still needs; return what that takes.
 
@@ -82,10 +82,9 @@ def claim(
     that cannot be had, 500 when a range is full.
     """
     before = held(old)
-    taken = set(used)
-    _check_asked(ranges, service, before, taken)
-    _give_address(ranges, service, taken, random)
-    _give_ports(ranges, service, taken, random)
+    _check_asked(ranges, service, before, used)
+    _give_address(ranges, service, used, random)
+    _give_ports(ranges, service, used, random)
     after = held(service)
     return Claim(
         tuple(key for key in after if key not in before),
@@ -97,7 +96,9 @@ def _owner(service: Object) -> str:
     return f"{service['metadata']['namespace']}/{service['metadata']['name']}"
 
 
-def _check_asked(ranges: Ranges, service: Object, before: Collection[str], used: Set[str]) -> None:
+def _check_asked(
+    ranges: Ranges, service: Object, before: Collection[str], used: Container[str]
+) -> None:
     for key, name in held(service).items():
         if key in before:
             continue
@@ -118,7 +119,7 @@ def _invalid(service: Object, name: str, why: str) -> ApiError:
     return invalid("", "Service", service["metadata"]["name"], [cause])
 
 
-def _refused_address(ranges: Ranges, service: Object, key: str, used: Set[str]) -> str:
+def _refused_address(ranges: Ranges, service: Object, key: str, used: Container[str]) -> str:
     try:
         address = IPv4Address(key[len(IP_PREFIX) :])
     except ValueError:
@@ -135,7 +136,7 @@ def _refused_address(ranges: Ranges, service: Object, key: str, used: Set[str]) 
     return ""
 
 
-def _refused_port(ranges: Ranges, key: str, used: Set[str]) -> str:
+def _refused_port(ranges: Ranges, key: str, used: Container[str]) -> str:
     first, last = ranges.node_ports
     if not first <= int(key[len(PORT_PREFIX) :]) <= last:
         return (
@@ -144,7 +145,7 @@ def _refused_port(ranges: Ranges, key: str, used: Set[str]) -> str:
     return "provided port is already allocated" if key in used else ""
 
 
-def _give_address(ranges: Ranges, service: Object, used: set[str], random: Random) -> None:
+def _give_address(ranges: Ranges, service: Object, used: Container[str], random: Random) -> None:
     if not services.needs_cluster_ip(service):
         return
     pinned = ranges.pins.get(_owner(service))
@@ -155,42 +156,43 @@ def _give_address(ranges: Ranges, service: Object, used: set[str], random: Rando
             raise _invalid(service, "spec.clusterIPs", f"{why}provided IP is already allocated")
         services.with_cluster_ip(service, str(pinned))
         return
-    size = ranges.service_cidr.num_addresses
-    taken = {int(IPv4Address(k[len(IP_PREFIX) :])) for k in used if k.startswith(IP_PREFIX)}
-    taken |= {int(pin) for pin in ranges.pins.values()}
-    base = int(ranges.service_cidr.network_address)
-    offset = _draw(size - 1, 1, min(max(16, size // 16), 256), {n - base for n in taken}, random)
+    base, size = int(ranges.service_cidr.network_address), ranges.service_cidr.num_addresses
+    pins = {int(pin) for pin in ranges.pins.values()}
+
+    def free(offset: int) -> bool:
+        address = base + offset
+        return address not in pins and f"{IP_PREFIX}{IPv4Address(address)}" not in used
+
+    offset = _draw(range(1, size - 1), min(max(16, size // 16), 256), free, random)
     if offset is None:
         raise internal_error("failed to allocate a serviceIP: range is full")
     services.with_cluster_ip(service, str(IPv4Address(base + offset)))
 
 
-def _give_ports(ranges: Ranges, service: Object, used: set[str], random: Random) -> None:
+def _give_ports(ranges: Ranges, service: Object, used: Container[str], random: Random) -> None:
     first, last = ranges.node_ports
-    size = last - first + 1
-    taken = {int(k[len(PORT_PREFIX) :]) - first for k in used if k.startswith(PORT_PREFIX)}
-    taken |= {
-        port["nodePort"] - first
-        for port in service["spec"].get("ports") or ()
-        if "nodePort" in port
-    }
+    ports = service["spec"].get("ports") or ()
+    band = min(max(16, (last - first + 1) // 32), 128)
+
+    def free(port: int) -> bool:
+        own = any(p.get("nodePort") == port for p in ports)
+        return not own and f"{PORT_PREFIX}{port}" not in used
+
     for n in services.needs_node_ports(service):
-        offset = _draw(size, 0, min(max(16, size // 32), 128), taken, random)
-        if offset is None:
+        drawn = _draw(range(first, last + 1), band, free, random)
+        if drawn is None:
             raise internal_error("failed to allocate a nodePort: range is full")
-        service["spec"]["ports"][n]["nodePort"] = first + offset
-        taken.add(offset)
+        ports[n]["nodePort"] = drawn
 
 
-def _draw(end: int, lowest: int, band: int, taken: Set[int], random: Random) -> int | None:
-    """Return a free number in lowest..end-1, preferably from ``band`` up; None: all taken."""
-    band = band if band < end else lowest
-    for low, high in ((band, end), (lowest, band)):
-        if high <= low:
+def _draw(numbers: range, band: int, free: Callable[[int], bool], random: Random) -> int | None:
+    """Return a free number, preferably not of the first ``band``; None: all are taken."""
+    upper, lower = numbers[band:], numbers[:band]
+    for part in (upper, lower):
+        if not part:
             continue
-        start: int = random.randrange(low, high)
-        order = chain(range(start, high), range(low, start))
-        free = next((number for number in order if number not in taken), None)
-        if free is not None:
-            return free
+        start = random.randrange(len(part))
+        drawn = next((n for n in chain(part[start:], part[:start]) if free(n)), None)
+        if drawn is not None:
+            return drawn
     return None

@@ -11,7 +11,7 @@ import logging
 import ssl
 import threading
 from collections.abc import Sequence
-from random import SystemRandom
+from random import Random
 from socket import socket
 from typing import Self
 
@@ -54,7 +54,7 @@ class ApiServer:
         kubelet_tls: Tls | None = None,
         clock: Clock | None = None,
     ) -> None:
-        random = SystemRandom()
+        random = Random()  # seeded by the kernel; drawing from that each time costs a system call
         clock = clock or SystemClock()
         self._address = address
         cache = WatchCache(store, [resource.storage for resource in stored()])

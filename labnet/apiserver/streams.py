@@ -24,7 +24,7 @@ from labnet.clock import Clock
 QUEUE_LIMIT = 4 * 1024 * 1024  # bytes a client may lag behind, beside its initial list
 END = b"0\r\n\r\n"  # the last chunk of a chunked body
 _SEND_AT_ONCE = 256 * 1024
-_TICK = 60.0  # seconds between two calls of ``Stream.on_tick``
+TICK = 60.0  # seconds between two calls of ``Stream.on_tick``
 
 LOG = logging.getLogger("kube-apiserver")
 
@@ -171,7 +171,7 @@ class StreamLoop:
             stream.sock.setblocking(False)
             self._selector.register(stream.sock, selectors.EVENT_READ, stream)
             self._streams.add(stream)
-            stream.ticks = self._clock.monotonic() + _TICK
+            stream.ticks = self._clock.monotonic() + TICK
         self._serve(stream, selectors.EVENT_WRITE)
 
     def _serve(self, stream: Stream, mask: int) -> None:
@@ -219,9 +219,9 @@ class StreamLoop:
         now = self._clock.monotonic()
         for stream in tuple(self._streams):
             if now >= stream.ends:
-                stream.ends = now + _TICK  # the time it gets to read the rest
+                stream.ends = now + TICK  # the time it gets to read the rest
                 stream.end()
             elif now >= stream.ticks:
-                stream.ticks = now + _TICK
+                stream.ticks = now + TICK
                 if stream.on_tick is not None:
                     stream.on_tick()

@@ -19,12 +19,12 @@ from labnet.api.resources import Resource, find
 from labnet.api.status import ApiError, already_exists, conflict, forbidden, not_found
 from labnet.apiserver.cache import WatchCache
 from labnet.apiserver.entry import Entry
-from labnet.apiserver.reservations import IP_PREFIX, Claim, Ranges, claim, held
+from labnet.apiserver.eventleases import EventLeases
+from labnet.apiserver.reservations import Claim, Ranges, claim, held
 from labnet.apiserver.target import Target
 from labnet.store.model import Delete, ModRevisionIs, Put, Store
 
 ATTEMPTS = 16  # how often the server itself looks again
-_RANGES = IP_PREFIX.removesuffix("serviceips/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,18 @@ class Writing:
     """Writes for requests."""
 
     def __init__(
-        self, store: Store, cache: WatchCache, ranges: Ranges, chooser: Chooser, random: Random
+        self,
+        store: Store,
+        cache: WatchCache,
+        ranges: Ranges,
+        leases: EventLeases,
+        chooser: Chooser,
+        random: Random,
     ) -> None:
         self._store = store
         self._cache = cache
         self._ranges = ranges
+        self._leases = leases
         self._chooser = chooser
         self._random = random
 
@@ -172,8 +179,7 @@ class Writing:
         """Allocate for a Service; nothing else needs it."""
         if resource.kind != "Service":
             return Claim()
-        used = self._cache.raw(_RANGES)
-        return claim(self._ranges, new, old, used, self._random)
+        return claim(self._ranges, new, old, self._cache.raw_keys(), self._random)
 
     def _store_it(
         self,
@@ -190,9 +196,10 @@ class Writing:
             return Written(Entry(key, _stamped(stored, revision), revision))
         metadata = new["metadata"]
         owner = f"{metadata.get('namespace', '')}/{metadata['name']}"
+        lease = self._leases.current() if resource.storage == "events" else 0
         result = self._store.txn(
             [ModRevisionIs(key, revision), *claimed.conditions()],
-            [Put(key, meta.stored_bytes(stored)), *claimed.writes(owner)],
+            [Put(key, meta.stored_bytes(stored), lease), *claimed.writes(owner)],
         )
         if not result.succeeded:
             self._cache.catch_up()

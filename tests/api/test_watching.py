@@ -172,3 +172,16 @@ def test_events_are_lines_of_json(api: RunningServer) -> None:
     line = watch.response.readline()
     assert line.endswith(b"\n")
     assert json.loads(line)["object"]["kind"] == "ConfigMap"
+
+
+def test_bookmarks_say_how_far_a_quiet_watch_has_come(
+    api: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "TICK", 0.05)
+    watch = api.watch(f"{_MAPS}?watch=1&allowWatchBookmarks=true")
+    latest = api.post(_PODS, pod("elsewhere")).json["metadata"]["resourceVersion"]
+    for event in watch:
+        assert event["type"] == "BOOKMARK"
+        assert event["object"]["kind"] == "ConfigMap"
+        if event["object"]["metadata"]["resourceVersion"] == latest:
+            break

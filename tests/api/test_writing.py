@@ -206,3 +206,14 @@ def test_a_cluster_has_its_first_objects(api: RunningServer) -> None:
     assert service["spec"]["clusterIP"] == "10.0.0.1"
     slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
     assert api.get(slices).json["ports"][0]["port"] == api.port
+
+
+def test_events_are_bound_to_a_lease_that_several_share(api: RunningServer) -> None:
+    path = "/api/v1/namespaces/default/events"
+    for name in ("a", "b"):
+        involved = {"kind": "Pod", "name": "web", "namespace": "default"}
+        body = {"metadata": {"name": name}, "involvedObject": involved, "reason": "Started"}
+        assert api.post(path, body).status == 201
+    leases = {kv.lease for kv in api.store.range("/registry/events/").items}
+    assert len(leases) == 1
+    assert leases != {0}

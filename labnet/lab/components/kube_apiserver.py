@@ -88,8 +88,8 @@ def main(config: dict[str, object]) -> None:
             address=parsed.listen,
             kubelet_tls=parsed.kubelet_tls,
         )
-        signal.signal(signal.SIGTERM, lambda *_: server.stop())
         with server:
+            signal.signal(signal.SIGTERM, lambda *_: server.stop())
             server.serve()
 
 
