@@ -112,15 +112,17 @@ def _spec(
 ) -> ExecSpec:
     """Return where TARGET is and what a command there gets, without the command."""
     from labnet.errors import LabnetError
-    from labnet.lab import attach, places
+    from labnet.lab import attach, hosts
     from labnet.lab.target import parse_target
     from labnet.sandbox.spec import ExecSpec
 
     meant = parse_target(target)
     if meant.kind == "host":
         environment = attach.host_environment(os.environ)
-        return ExecSpec((), host=places.host(info, meant.name), env=environment)
+        return ExecSpec((), host=hosts.named(info, meant.name), env=environment)
     if meant.kind == "service":
         raise LabnetError("a service runs nothing", hint="choose one of its pods: pod/NAME")
-    found = places.container(zygote.list(), namespace, meant.name, container)
+    from labnet.lab import containers
+
+    found = containers.running(zygote.list(), namespace, meant.name, container)
     return ExecSpec((), container=found.id, env=attach.terminal_environment(os.environ))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 
 import click
@@ -118,6 +117,8 @@ def _exit_code(result: object) -> int:
 
 def _explain(error: LabnetError | OSError, *, debug: bool) -> int:
     if debug:
+        import traceback
+
         traceback.print_exception(error)
     if isinstance(error, LabnetError):
         click.echo(f"{click.style('error:', fg='red', bold=True)} {error}", err=True)

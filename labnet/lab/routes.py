@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from labnet.errors import LabnetError, NotFound, Unavailable
-from labnet.lab import places
+from labnet.lab import hosts
 from labnet.lab.control import Api, api_of
 from labnet.lab.state import LabInfo, StateDirectory
 from labnet.lab.target import Ports, Target
@@ -42,7 +42,7 @@ def destinations(
     Raises ``NotFound`` for what is not there, ``LabnetError`` for what takes no TCP.
     """
     if target.kind == "host":
-        name = places.host(info, target.name)
+        name = hosts.named(info, target.name)
         address = next(host.address for host in info.hosts if host.name == name)
         return [Destination(name, address, _number(pair.remote)) for pair in ports]
     with contextlib.closing(api_of(state, info)) as api:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from labnet.errors import NotFound
-from labnet.lab import places
+from labnet.lab import containers, hosts
 from labnet.lab.state import Host, LabInfo
 from labnet.sandbox.planner import CONTAINER, NAMESPACE, POD_NAME
 from labnet.sandbox.spec import Exit, Process
@@ -28,7 +28,7 @@ RUNNING = (
 
 
 def test_a_host_is_known_by_its_name() -> None:
-    assert places.host(INFO, "node1") == "node1"
+    assert hosts.named(INFO, "node1") == "node1"
 
 
 @pytest.mark.parametrize(
@@ -37,19 +37,19 @@ def test_a_host_is_known_by_its_name() -> None:
 )
 def test_an_unknown_host_is_answered_with_those_there_are(name: str, hint: str) -> None:
     with pytest.raises(NotFound, match="has no host") as missing:
-        places.host(INFO, name)
+        hosts.named(INFO, name)
 
     assert missing.value.hint == hint
 
 
 def test_the_container_started_first_is_meant_unless_one_is_named() -> None:
-    assert places.container(RUNNING, "default", "web-1").id == "uid/app/0"
-    assert places.container(RUNNING, "default", "web-1", "sidecar").id == "uid/sidecar/0"
+    assert containers.running(RUNNING, "default", "web-1").id == "uid/app/0"
+    assert containers.running(RUNNING, "default", "web-1", "sidecar").id == "uid/sidecar/0"
 
 
 def test_a_container_that_has_ended_is_not_there() -> None:
     with pytest.raises(NotFound, match="runs no container 'init'") as missing:
-        places.container(RUNNING, "default", "web-1", "init")
+        containers.running(RUNNING, "default", "web-1", "init")
 
     assert missing.value.hint == "it runs: app, sidecar"
 
@@ -64,6 +64,6 @@ def test_a_container_that_has_ended_is_not_there() -> None:
 )
 def test_an_unknown_pod_is_answered_with_the_nearest(namespace: str, pod: str, hint: str) -> None:
     with pytest.raises(NotFound, match="no container of a pod") as missing:
-        places.container(RUNNING, namespace, pod)
+        containers.running(RUNNING, namespace, pod)
 
     assert hint in missing.value.hint

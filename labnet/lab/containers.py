@@ -1,8 +1,8 @@
-"""Finding what a TARGET means on a running lab: a host's name, or a pod's container.
+"""Finding a pod's container on a running lab.
 
-Hosts stand in ``lab.json``. Pods are asked of PID 1, which runs them and knows their
-names from the labels the kubelet gave (those of CRI), not of the API server: a command
-in a pod must work when the control plane is what one is looking into.
+Pods are asked of PID 1, which runs them and knows their names from the labels the
+kubelet gave (those of CRI), not of the API server: a command in a pod must work when
+the control plane is what one is looking into.
 """
 
 from __future__ import annotations
@@ -11,30 +11,19 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from labnet.errors import NotFound
-from labnet.lab.state import LabInfo
 from labnet.sandbox.planner import CONTAINER, NAMESPACE, POD_NAME
 from labnet.sandbox.spec import Process
 
 
-def host(info: LabInfo, name: str) -> str:
-    """Return ``name`` if the lab has such a host; ``NotFound`` lists those it has."""
-    names = [one.name for one in info.hosts]
-    if name in names:
-        return name
-    near = get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"hosts: {', '.join(names)}; pods: pod/NAME"
-    raise NotFound(f"lab {info.name} has no host {name!r}", hint=hint)
-
-
-def container(
+def running(
     processes: Sequence[Process], namespace: str, pod: str, name: str | None = None
 ) -> Process:
     """Return the running container ``name`` of a pod; by default the one started first.
 
     Raises ``NotFound`` with the nearest pods, or with the containers the pod does run.
     """
-    running = [one for one in processes if one.kind == "container" and one.exit is None]
-    ours = [one for one in running if _label(one, NAMESPACE) == namespace]
+    alive = [one for one in processes if one.kind == "container" and one.exit is None]
+    ours = [one for one in alive if _label(one, NAMESPACE) == namespace]
     found = sorted((one for one in ours if _label(one, POD_NAME) == pod), key=lambda p: p.started)
     if not found:
         raise NotFound(
