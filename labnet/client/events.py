@@ -3,8 +3,8 @@
 ``kubectl describe`` and ``kubectl get events`` show them. The same event again raises
 ``count`` instead of making another object; a component that has much to say about one
 object falls silent after 25 events and may say one more every five minutes (client-go's
-limits). Events are a courtesy: they are written by a thread of their own, and one that
-cannot be written is dropped.
+limits). Events are a courtesy: they are written by a thread of their own a moment later,
+so that what they tell about goes first, and one that cannot be written is dropped.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from time import monotonic
 from typing import Any, Self
 
 from labnet.api.meta import Object
@@ -27,6 +28,7 @@ from labnet.errors import LabnetError, NotFound
 BURST = 25  # events about one object before the limit bites
 REFILL = 300.0  # seconds for one more
 _REMEMBERED = 2048  # events and objects kept in mind
+DELAY = 0.25  # seconds between an event and its writing
 _WAITING = 1000  # events not written yet; further ones are dropped
 
 log = logging.getLogger(__name__)
@@ -83,13 +85,21 @@ class Recorder:
     """Writes the events of one component; a context manager, which ends its thread."""
 
     def __init__(
-        self, api: Api, component: str, host: str = "", clock: Clock | None = None
+        self,
+        api: Api,
+        component: str,
+        host: str = "",
+        clock: Clock | None = None,
+        *,
+        delay: float = DELAY,
     ) -> None:
         self._api = api
         self._component = component
         self._host = host
         self._clock = clock or SystemClock()
-        self._queue: queue.Queue[Said | None] = queue.Queue(_WAITING)
+        self._delay = delay
+        self._queue: queue.Queue[tuple[float, Said] | None] = queue.Queue(_WAITING)
+        self._ending = threading.Event()
         self._written: OrderedDict[Said, tuple[str, int]] = OrderedDict()
         self._budgets: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
@@ -99,6 +109,7 @@ class Recorder:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ending.set()
         self._queue.put(None)
         self._thread.join(5)
 
@@ -121,12 +132,14 @@ class Recorder:
         who = component or self._component
         said = Said(facts, namespace, kind, reason, message, who, self._host)
         try:
-            self._queue.put_nowait(said)
+            self._queue.put_nowait((monotonic() + self._delay, said))
         except queue.Full:
             log.debug("event dropped: %s", message)
 
     def _run(self) -> None:
-        while (said := self._queue.get()) is not None:
+        while (entry := self._queue.get()) is not None:
+            due, said = entry
+            self._ending.wait(max(0.0, due - monotonic()))
             if not self._allowed(said):
                 continue
             try:

@@ -27,7 +27,16 @@ from labnet.controllers.endpoint_ports import (
 )
 from labnet.controllers.loop import KeysOf, Mirrors
 from labnet.controllers.services import ServiceIndex
-from labnet.controllers.writes import Create, Outcome, Say, Update, Write, patience_for, remove
+from labnet.controllers.writes import (
+    Create,
+    Outcome,
+    Remove,
+    Say,
+    Update,
+    Write,
+    patience_for,
+    remove,
+)
 
 MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 HEADLESS = "service.kubernetes.io/headless"
@@ -100,7 +109,7 @@ def _over(current: Object, wanted: Object) -> Object:
 
 
 class EndpointsReconciler:
-    """The reconciler's eyes."""
+    """The reconciler's eyes and memory."""
 
     name = "endpoint-controller"
 
@@ -108,6 +117,7 @@ class EndpointsReconciler:
         self._services = services
         self._pods = mirrors.of(PODS)
         self._endpoints = mirrors.of(ENDPOINTS)
+        self._written: dict[Key, str] = {}  # the version last written
 
     def watched(self) -> Mapping[Resource, KeysOf]:
         """Services, the Services that select a changed pod, and Endpoints themselves."""
@@ -118,15 +128,23 @@ class EndpointsReconciler:
         }
 
     def look(self, key: Key) -> Outcome:
-        """Decide about one Service; one that is gone takes its Endpoints along."""
+        """Decide about one Service, once the mirror shows what was written last.
+
+        A Service that is gone takes its Endpoints along.
+        """
+        if not self._endpoints.reached(self._written.get(key, "0")):
+            return Outcome()
         namespace, name = key
         service = self._services.get(key)
         current = self._endpoints.get(name, namespace)
         if service is None:
+            self._written.pop(key, None)
             ours = current and MANAGED_BY in (current["metadata"].get("labels") or {})
             return Outcome((remove(ENDPOINTS, current),)) if current and ours else Outcome()
         return reconcile(service, self._pods.objects(namespace), current)
 
     def wrote(self, key: Key, write: Write, answer: Object | None) -> Say | None:
-        """Nothing to remember: there is one object of that name."""
+        """Remember what the mirror must show before the next pass."""
+        if answer is not None and not isinstance(write, Remove):
+            self._written[key] = answer["metadata"]["resourceVersion"]
         return None

@@ -12,7 +12,7 @@ An owner counts as gone only when the API server itself says so: a mirror may la
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from labnet.api.meta import Object
 from labnet.api.resource import Resource
@@ -78,6 +78,8 @@ def reconcile(snapshot: Snapshot) -> Outcome:
         return Outcome()
     staying = [uid for uid in owners if uid not in snapshot.gone | snapshot.leaving]
     if owners and not staying:
+        if snapshot.leaving.intersection(owners):
+            return Outcome((_before_owner(Owned(snapshot.resource, obj)),))
         return Outcome((remove(snapshot.resource, obj),))
     if snapshot.gone.intersection(owners):
         return Outcome((_disowned(Owned(snapshot.resource, obj), snapshot.gone),))
@@ -89,7 +91,16 @@ def _ended(snapshot: Snapshot) -> tuple[Write, ...]:
     if not snapshot.dependents:
         return (_without(snapshot, FOREGROUND),)
     living = (d for d in snapshot.dependents if not is_deleting(d.object))
-    return tuple(remove(d.resource, d.object) for d in living)
+    return tuple(map(_before_owner, living))
+
+
+def _before_owner(owned: Owned) -> Write:
+    """Return the deletion of a dependent whose own dependents have to go before it.
+
+    Pods have none: they need not wait for the garbage collector.
+    """
+    wait = "Background" if owned.resource == PODS else "Foreground"
+    return replace(remove(owned.resource, owned.object), propagation=wait)
 
 
 def _orphaned(snapshot: Snapshot) -> list[Write]:

@@ -1,8 +1,8 @@
 """What a reconciler decides: writes as values, and when to look again.
 
 ``carry_out`` does them in order. Runs of creations and deletions go out several at a
-time, in batches that double (1, 2, 4 …) as long as they succeed: a hundred pods are
-there quickly, and a hundred refusals are one or two.
+time, in batches that double (4, 8, 16 …) as long as they succeed: a hundred pods are
+there quickly, and a hundred refusals are four.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class Remove:
     name: str
     uid: str
     grace_seconds: int | None = None
+    propagation: str = "Background"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,8 @@ class Say:
     type: str = "Normal"
 
 
+_FIRST_BATCH = 4
+
 Write = Create | Update | Patch | Remove | Clear | Say
 Wrote = Callable[[Write, Object | None], Say | None]
 
@@ -96,8 +99,12 @@ class Outcome:
 
 
 def patience_for(pods: int) -> float:
-    """Return how long a report about so many pods may wait: 2 ms each, 0.2 s at most."""
-    return min(0.2, 0.002 * pods)
+    """Return how long a report about so many pods may wait: 2 ms each, 0.2 s at most.
+
+    Never less than 30 ms: a report that follows hard on the last one is often outdated
+    by the next, and what pods wait for goes first.
+    """
+    return min(0.2, 0.03 + 0.002 * pods)
 
 
 def remove(resource: Resource, obj: Object, grace_seconds: int | None = None) -> Remove:
@@ -175,13 +182,14 @@ class Hands:
                 write.namespace,
                 uid=write.uid,
                 grace_seconds=write.grace_seconds,
+                propagation=write.propagation,
             )
         except NotFound:
             return None
 
 
 def _doubling(writes: Sequence[Write]) -> Iterator[Sequence[Write]]:
-    start, size = 0, 1
+    start, size = 0, _FIRST_BATCH
     while start < len(writes):
         yield writes[start : start + size]
         start, size = start + size, size * 2

@@ -20,7 +20,7 @@ POD: Object = {
 
 def test_an_event_names_object_reason_and_who_says_it() -> None:
     api = FakeApi()
-    with Recorder(api, "kubelet", "node1") as recorder:
+    with Recorder(api, "kubelet", "node1", delay=0) as recorder:
         recorder.normal(POD, "Started", "Started container web")
         eventually(lambda: bool(api.list(EVENTS).items))
     [event] = api.list(EVENTS, "shop", fields="involvedObject.name=web").items
@@ -38,7 +38,7 @@ def test_an_event_names_object_reason_and_who_says_it() -> None:
 
 def test_the_same_event_again_is_counted() -> None:
     api, clock = FakeApi(), FakeClock()
-    with Recorder(api, "kubelet", clock=clock) as recorder:
+    with Recorder(api, "kubelet", clock=clock, delay=0) as recorder:
         for version in ("7", "8", "9"):
             metadata = {**POD["metadata"], "resourceVersion": version}
             recorder.warning({**POD, "metadata": metadata}, "BackOff", "Back-off")
@@ -48,7 +48,7 @@ def test_the_same_event_again_is_counted() -> None:
 
 def test_a_counted_event_that_was_cleared_away_starts_anew() -> None:
     api = FakeApi()
-    with Recorder(api, "kubelet") as recorder:
+    with Recorder(api, "kubelet", delay=0) as recorder:
         recorder.normal(POD, "Pulled", "x")
         eventually(lambda: bool(api.list(EVENTS).items))
         api.delete_collection(EVENTS, "shop")
@@ -58,7 +58,7 @@ def test_a_counted_event_that_was_cleared_away_starts_anew() -> None:
 
 def test_too_many_events_about_one_object_are_dropped_until_time_has_passed() -> None:
     api, clock = FakeApi(), FakeClock()
-    with Recorder(api, "kubelet", clock=clock) as recorder:
+    with Recorder(api, "kubelet", clock=clock, delay=0) as recorder:
         for number in range(BURST + 10):
             recorder.normal(POD, "Noise", f"{number}")
         eventually(lambda: len(api.list(EVENTS).items) == BURST)

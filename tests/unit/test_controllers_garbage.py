@@ -75,6 +75,10 @@ def test_in_the_foreground_the_owner_goes_last() -> None:
     dying = replica_set(FOREGROUND, deleting=True)
     assert [type(w) for w in of_owner(dying, pod("rs"))] == [Remove]
     assert of_owner(dying, pod("rs", deleting=True)) == ()
+    owned = (Owned(REPLICA_SETS, pod("rs")),)
+    [below] = reconcile(Snapshot(REPLICA_SETS, dying, owned, frozenset(), frozenset())).writes
+    assert isinstance(below, Remove)
+    assert below.propagation == "Foreground", "what depends on it has to go first, too"
     [write] = of_owner(dying)
     assert isinstance(write, Patch)
     assert write.patch == {"metadata": {"finalizers": None, "resourceVersion": "7"}}
