@@ -15,6 +15,9 @@ A request's way through the modules:
                         transaction stores, with ``reservations`` for Services' addresses
 7. ``kubelets``         logs and exec: bytes to and from the node, through ``tunnel``
 
+``views`` has one function per verb and ``exchange`` the edge towards Flask; ``documents``
+answers health, version, discovery and schemas.
+
 ``cache`` holds every object, fed by a single etcd watch, each change encoded once
 however many watch it. ``app`` is the Flask application, ``bootstrap`` the objects that
 a cluster has from the start.

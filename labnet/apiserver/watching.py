@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from email.utils import format_datetime
 
-from labnet.api.status import Cause, invalid
+from labnet.api.status import Cause, bad_request, invalid
 from labnet.api.table import partial
 from labnet.apiserver import forms
 from labnet.apiserver.accept import Accepted, Form
@@ -61,7 +61,7 @@ def request(
         raise invalid(
             "", "ListOptions", "", [Cause("FieldValueForbidden", text, "sendInitialEvents")]
         )
-    timeout = float(args.get("timeoutSeconds") or 0) or TIMEOUT * (1 + spread)
+    timeout = _seconds(args.get("timeoutSeconds") or "0") or TIMEOUT * (1 + spread)
     from_start = initial == "true" or (initial is None and not read.revision)
     bookmarks = args.get("allowWatchBookmarks") in ("true", "1")
     return WatchRequest(
@@ -73,6 +73,12 @@ def request(
         timeout,
         args.get("includeObject", "Metadata"),
     )
+
+
+def _seconds(text: str) -> float:
+    if not text.isdecimal():
+        raise bad_request(f'invalid timeoutSeconds "{text}": it is a whole number, or left out')
+    return float(text)
 
 
 def head(content_type: str, now: datetime) -> bytes:
@@ -107,7 +113,11 @@ class Feed:
             return [frame for change in changes if (frame := self._frame(change))]
         snapshot = self._cache.subscribe(prefix, self)
         self._last = snapshot.revision
-        begin = [self._added(entry) for entry in wanted.selection.of(snapshot.entries)]
+        try:
+            begin = [self._added(entry) for entry in wanted.selection.of(snapshot.entries)]
+        except BaseException:
+            self.stop()
+            raise
         if wanted.end_of_initial:
             begin.append(self._bookmark(initial_end=True))
         return begin

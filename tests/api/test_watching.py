@@ -97,6 +97,7 @@ def test_a_table_watch_sends_rows(api: RunningServer) -> None:
 
 def test_a_watch_ends_after_its_timeout(api: RunningServer) -> None:
     api.post(_MAPS, config_map("a"))
+    assert api.get(f"{_MAPS}?watch=1&timeoutSeconds=soon").status == 400
     watch = api.watch(f"{_MAPS}?watch=1&timeoutSeconds=1")
     assert [event["type"] for event in watch] == ["ADDED"]
 
