@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -156,9 +157,16 @@ def test_a_listener_outlives_the_component_that_serves_it() -> None:
 
 
 def ask(address: tuple[str, int]) -> int:
-    """Connections queue in the kernel while nobody accepts: none is refused."""
-    with socket.create_connection(address, timeout=10) as connection:
-        return int(connection.recv(20))
+    """Return who answers. Connections queue in the kernel while nobody accepts: none is
+    refused; one that a process took on its way to its death ends empty.
+    """
+    while True:
+        with (
+            contextlib.suppress(ConnectionResetError),
+            socket.create_connection(address, timeout=10) as connection,
+        ):
+            if answer := connection.recv(20):
+                return int(answer)
 
 
 def test_pid_1_has_one_thread_and_a_clean_environment(running: Lab) -> None:
