@@ -20,7 +20,7 @@ from labnet.errors import NotFound
 from labnet.linux.libc import call
 from labnet.linux.namespaces import NEWPID, own, setns, unshare
 
-_SET_NAME, _SET_NO_NEW_PRIVS, _SET_CHILD_SUBREAPER = 15, 38, 36
+_SET_NAME, _SET_NO_NEW_PRIVS = 15, 38
 _HIGHEST = 0xFFFFFFFF
 HANDLED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
 """The signals for which PID 1 has functions."""
@@ -126,11 +126,6 @@ def no_new_privileges() -> None:
     call("prctl", _SET_NO_NEW_PRIVS, 1, 0, 0, 0, what="no_new_privs")
 
 
-def become_subreaper() -> None:
-    """Adopt orphaned grandchildren instead of the pid namespace's init."""
-    call("prctl", _SET_CHILD_SUBREAPER, 1, 0, 0, 0, what="subreaper")
-
-
 def execute(argv: tuple[str, ...], env: dict[str, str]) -> None:
     """Replace this process by ``argv``, looked up in the PATH of ``env``.
 
@@ -153,12 +148,3 @@ def execute(argv: tuple[str, ...], env: dict[str, str]) -> None:
 
 def _path_hint(env: dict[str, str]) -> str:
     return f"PATH is {env.get('PATH', 'not set')}"
-
-
-def ended(pidfd: int) -> bool:
-    """Return whether the process of ``pidfd`` is gone or a zombie."""
-    try:
-        signal.pidfd_send_signal(pidfd, 0)
-    except ProcessLookupError:
-        return True
-    return False

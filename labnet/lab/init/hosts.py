@@ -25,10 +25,12 @@ from labnet.sandbox.zygote import HostSpec
 JOINED = NEWNET | NEWNS | NEWUTS
 """The namespaces that make a host."""
 
+PAUSE = "/usr/bin/sleep"
+"""A program that does nothing, in a tenth of a megabyte: it holds namespaces."""
+
 _PRIVATE = ("/run", "/tmp", "/var/lib", "/var/log")
 _SYS = Path("/proc/sys/net")
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
-_PAUSE = "/usr/bin/sleep"
 
 
 def become_host(spec: HostSpec, keep: tuple[str, ...], lock: int | None, ready: Ready) -> None:
@@ -47,12 +49,7 @@ def become_host(spec: HostSpec, keep: tuple[str, ...], lock: int | None, ready: 
     loopback_up()
     if lock is not None:
         os.set_inheritable(lock, True)
-    hold(spec.name)
-
-
-def hold(name: str) -> None:
-    """Execute a process that does nothing, visible under ``name``."""
-    os.execv(_PAUSE, (name, "infinity"))
+    os.execv(PAUSE, (spec.name, "infinity"))
 
 
 def _files(spec: HostSpec) -> None:

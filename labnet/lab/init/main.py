@@ -1,9 +1,9 @@
 """PID 1 of a lab: zygote, reaper and supervisor, and nothing else.
 
 It has the components' modules loaded, one thread, no connection to anything and no
-secret. On request it forks: hosts, components, pods' processes (:mod:`.verbs`). It
-reaps whatever ends below it, keeps listening sockets across the restarts of those who
-serve them, and holds the lab's lock by being alive. When it ends, by ``shutdown``, by a
+secret. On request it forks: hosts and components (:mod:`.lab_verbs`), pods' processes
+(:mod:`.pod_verbs`). It reaps whatever ends below it, keeps listening sockets across the
+restarts of those who serve them, and holds the lab's lock by being alive. When it ends, by ``shutdown``, by a
 signal or by accident, the kernel ends every process of the lab and takes its
 namespaces, mounts and links away: that is the whole of the clean-up.
 """
@@ -14,18 +14,20 @@ import os
 import resource
 import signal
 import socket
+import traceback
 from contextlib import suppress
 from typing import NoReturn
 
 from labnet.clock import SystemClock
 from labnet.lab.init import hosts, places
 from labnet.lab.init.boot import Boot
+from labnet.lab.init.lab_verbs import LabVerbs
 from labnet.lab.init.loop import Loop
+from labnet.lab.init.pod_verbs import PodVerbs
 from labnet.lab.init.preload import Preload
 from labnet.lab.init.registry import Registry
 from labnet.lab.init.say import say
 from labnet.lab.init.server import Server
-from labnet.lab.init.verbs import CONTROL_ONLY, Verbs
 from labnet.linux import mounts, seqpacket
 from labnet.linux.namespaces import set_hostname
 from labnet.linux.process import HANDLED, set_name
@@ -44,14 +46,18 @@ def run(boot: Boot, birth: socket.socket) -> NoReturn:
     _Signals(loop, registry)
     preload = Preload(loop, boot.preload)
     alive = _Alive(loop, boot.alive)
-    verbs = Verbs(boot, loop, registry, preload, ready=alive.ready, end=_end)
-    server = Server(loop, verbs.table(), CONTROL_ONLY)
+    pods = PodVerbs(loop, registry, preload)
+    lab = LabVerbs(boot, loop, registry, preload, ready=alive.ready, end=_end)
+    server = Server(loop, everywhere=pods.table(), control=lab.table())
     server.listen(places.STATE / "control.sock", control=True)
     server.listen(places.STATE / "zygote.sock", control=False)
     seqpacket.send(birth, protocol.dump({}))
     birth.close()
     while True:
-        loop.turn()
+        try:
+            loop.turn()
+        except Exception:  # noqa: BLE001  # the end of PID 1 would be the end of the lab
+            say(traceback.format_exc())
 
 
 def _end() -> NoReturn:

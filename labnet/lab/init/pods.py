@@ -19,7 +19,7 @@ from pathlib import Path
 from labnet.errors import LabnetError
 from labnet.lab.init import become
 from labnet.lab.init.forks import Forked, Report, Task, start
-from labnet.lab.init.hosts import write_setting
+from labnet.lab.init.hosts import PAUSE, write_setting
 from labnet.lab.init.loop import Loop
 from labnet.lab.init.preload import Preload
 from labnet.lab.init.registry import Entry, Registry
@@ -38,7 +38,6 @@ from labnet.linux.process import children_in
 from labnet.sandbox.spec import ContainerSpec, ExecSpec, Process, SandboxSpec
 from labnet.sandbox.zygote import Stdio
 
-_PAUSE = "/usr/bin/sleep"
 OnStarted = Callable[[Report, Entry], None]
 
 
@@ -161,7 +160,7 @@ def _enter_sandbox(spec: SandboxSpec, host: int) -> None:
 def _spawn_pause() -> int:
     """Start a process that does nothing, without copying PID 1's memory."""
     return os.posix_spawn(
-        _PAUSE,
+        PAUSE,
         ("pause", "infinity"),
         {},
         setsid=True,

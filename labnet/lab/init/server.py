@@ -9,7 +9,7 @@ reported; meanwhile the loop goes on.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -71,12 +71,17 @@ Verb = Callable[[Request], Message | None]
 
 
 class Server:
-    """Accepts, reads, hands each request to its verb."""
+    """Accepts, reads, hands each request to its verb.
 
-    def __init__(self, loop: Loop, verbs: dict[str, Verb], control_only: frozenset[str]) -> None:
+    ``everywhere`` are the verbs of both doors, ``control`` those of the host's only.
+    """
+
+    def __init__(
+        self, loop: Loop, everywhere: Mapping[str, Verb], control: Mapping[str, Verb]
+    ) -> None:
         self._loop = loop
-        self._verbs = verbs
-        self._control_only = control_only
+        self._everywhere = everywhere
+        self._control = control
 
     def listen(self, path: Path, *, control: bool) -> None:
         """Open one of the two doors."""
@@ -127,8 +132,10 @@ class Server:
 
     def _verb(self, request: Request) -> Verb:
         name = str(request.message.get("verb"))
-        if name not in self._verbs:
+        if name in self._everywhere:
+            return self._everywhere[name]
+        if name not in self._control:
             raise LabnetError(f"PID 1 knows no verb {name!r}")
-        if name in self._control_only and not request.connection.control:
+        if not request.connection.control:
             raise LabnetError(f"{name!r} is for the host's control socket only")
-        return self._verbs[name]
+        return self._control[name]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -160,8 +159,16 @@ class Supervisor:
     def _again(self, component: Component) -> None:
         component.timer = None
         component.restarts += 1
-        with suppress(NotFound):  # its host is gone: so is the component
+        try:
             self._start(component, _nobody_asks)
+        except NotFound as error:  # its host has ended, and its namespaces with it
+            say(f"{component.spec.name}: not started again: {error}")
+            component.wanted = False
+        except OSError as error:  # no memory, or too many processes: perhaps later
+            say(f"{component.spec.name}: not started again yet: {error}")
+            component.backoff = component.backoff.after(ran=0)
+            delay = component.backoff.delay
+            component.timer = self._loop.later(delay, partial(self._again, component))
 
 
 def _nobody_asks(report: Report, pid: int) -> None:

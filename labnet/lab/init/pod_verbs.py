@@ -1,57 +1,38 @@
-"""The verbs: each takes a request apart, has it done, and words the answer."""
+"""The verbs of both doors: sandboxes, containers, execs, and looking at processes.
+
+Each takes a request apart, has it done, and words the answer, at once or later.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 from functools import partial
 
 from labnet.errors import LabnetError, NotFound
-from labnet.lab.init import become, hosts, places
-from labnet.lab.init.boot import Boot
 from labnet.lab.init.dialling import Dial
-from labnet.lab.init.forks import Report, start
+from labnet.lab.init.forks import Report
 from labnet.lab.init.loop import Loop
 from labnet.lab.init.pods import Pods
 from labnet.lab.init.preload import Preload
 from labnet.lab.init.registry import Entry, Registry
 from labnet.lab.init.server import Request, Verb
-from labnet.lab.init.supervisor import Supervisor, host_id
-from labnet.linux import mounts
+from labnet.lab.init.supervisor import host_id
 from labnet.sandbox.protocol import Message, parse, plain
-from labnet.sandbox.spec import ComponentSpec, ContainerSpec, ExecSpec, Process, SandboxSpec
-from labnet.sandbox.zygote import HostSpec, Stdio
-
-CONTROL_ONLY = frozenset(
-    ("hosts", "run", "component", "component-signal", "component-stop", "component-restart",
-     "preload", "ready", "shutdown")
-)  # fmt: skip
+from labnet.sandbox.spec import ContainerSpec, ExecSpec, Process, SandboxSpec
+from labnet.sandbox.zygote import Stdio
 
 
-class Verbs:
-    """Everything PID 1 can be asked."""
+class PodVerbs:
+    """What a kubelet asks for, and the command line on a person's behalf."""
 
-    def __init__(
-        self,
-        boot: Boot,
-        loop: Loop,
-        registry: Registry,
-        preload: Preload,
-        ready: Callable[[], None],
-        end: Callable[[], None],
-    ) -> None:
-        self._boot = boot
+    def __init__(self, loop: Loop, registry: Registry, preload: Preload) -> None:
         self._loop = loop
         self._registry = registry
-        self._preload = preload
-        self._ready = ready
-        self._end = end
         self._pods = Pods(loop, registry, preload)
-        self._supervisor = Supervisor(loop, registry, preload, boot.listeners)
 
     def table(self) -> dict[str, Verb]:
-        """Return every verb by its name in the protocol."""
+        """Return the verbs by their names in the protocol."""
         return {
             "sandbox": self.sandbox,
             "container": self.container,
@@ -63,18 +44,7 @@ class Verbs:
             "forget": self.forget,
             "watch": self.watch,
             "dial": self.dial,
-            "hosts": self.hosts,
-            "run": self.run,
-            "component": self.component,
-            "component-signal": self.component_signal,
-            "component-stop": self.component_stop,
-            "component-restart": self.component_restart,
-            "preload": self.preload,
-            "ready": self.ready,
-            "shutdown": self.shutdown,
         }
-
-    # -- pods ----------------------------------------------------------------------------
 
     def sandbox(self, request: Request) -> None:
         """Start a pause process; answer with pidfd and netns."""
@@ -175,92 +145,6 @@ class Verbs:
             where = self._registry.running(host_id(host), f"host {host}")
         Dial(self._loop, request, float(request.message.get("limit", 5.0))).begin(where.pidfd)
 
-    # -- the lab -------------------------------------------------------------------------
-
-    def hosts(self, request: Request) -> Message | None:
-        """Make hosts, all at the same time; answer when the last is there."""
-        specs = [parse(HostSpec, one) for one in request.message["specs"]]
-        for spec in specs:
-            self._registry.vacant(host_id(spec.name), f"host {spec.name}")
-        left = {spec.name for spec in specs}
-        made: list[Entry] = []
-        failures: list[Report] = []
-
-        def reported(name: str, report: Report, entry: Entry) -> None:
-            left.discard(name)
-            if "error" in report:
-                failures.append(report)
-                self._registry.remove(entry)
-            else:
-                made.append(entry)
-                _name_netns(name, entry.process.pid)
-                self._registry.confirm(entry)
-            if not left:
-                done = [plain(one.process) for one in made]
-                request.reply(failures[0] if failures else {"processes": done})
-
-        for spec in specs:
-            self._host(spec, partial(reported, spec.name))
-        return None if specs else {"processes": []}
-
-    def _host(self, spec: HostSpec, on_report: Callable[[Report, Entry], None]) -> None:
-        lock = self._boot.lock
-        keep = (*places.own_code(), *self._boot.keep)
-        task = partial(hosts.become_host, spec, keep, lock)
-        inherited = () if lock is None else (lock,)
-        forked = start(self._loop, task, inherited, lambda report: on_report(report, entry))
-        process = Process(host_id(spec.name), "host", spec.name, forked.pid, "")
-        entry = self._registry.add(process, spec, forked.pidfd)
-
-    def run(self, request: Request) -> None:
-        """Call a function in a fork; answer with what it returns."""
-        name, host = str(request.message["entry"]), request.message.get("host", "")
-        target = self._registry.running(host_id(host), f"host {host}").pidfd if host else None
-        self._preload.need(name.partition(":")[0])
-        task = partial(become.once, name, request.message.get("config"), target)
-
-        def reported(report: Report) -> None:
-            os.close(forked.pidfd)
-            silent = {"error": {"kind": "LabnetError", "message": f"{name} ended without a result"}}
-            request.reply(report or silent)
-
-        forked = start(self._loop, task, () if target is None else (target,), reported)
-
-    def component(self, request: Request) -> None:
-        """Start a supervised component."""
-        spec = parse(ComponentSpec, request.message["spec"])
-        if bool(spec.entry) == bool(spec.argv):
-            raise LabnetError(f"component {spec.name} wants either an entry or a command")
-        self._supervisor.add(spec, partial(_component_started, request))
-
-    def component_signal(self, request: Request) -> Message:
-        """Send a signal to a component."""
-        self._supervisor.signal(request.message["name"], int(request.message["signal"]))
-        return {}
-
-    def component_stop(self, request: Request) -> None:
-        """Stop a component; answer when it is gone."""
-        self._supervisor.stop(request.message["name"], lambda: request.reply({}))
-
-    def component_restart(self, request: Request) -> None:
-        """Restart a component, or start one that was stopped; answer when it runs."""
-        self._supervisor.restart(request.message["name"], partial(_component_started, request))
-
-    def preload(self, request: Request) -> Message:
-        """Import now what is still to be imported."""
-        self._preload.finish()
-        return {"missing": self._preload.missing}
-
-    def ready(self, request: Request) -> Message:
-        """Outlive the command line from now on."""
-        self._ready()
-        return {}
-
-    def shutdown(self, request: Request) -> None:
-        """End the lab."""
-        request.reply({})
-        self._end()
-
 
 def _stdio(request: Request) -> Stdio:
     if len(request.fds) < 3:
@@ -276,10 +160,6 @@ def _started(request: Request, report: Report, entry: Entry) -> None:
         request.reply(identity, (entry.pidfd,))
 
 
-def _component_started(request: Request, report: Report, pid: int) -> None:
-    request.reply(report or {"pid": pid})
-
-
 def _send_signal(entry: Entry, number: int) -> None:
     try:
         signal.pidfd_send_signal(entry.pidfd, number)
@@ -287,10 +167,3 @@ def _send_signal(entry: Entry, number: int) -> None:
         return
     except ValueError as error:
         raise NotFound(f"there is no signal {number}") from error
-
-
-def _name_netns(name: str, pid: int) -> None:
-    """Show a host's network namespace at /run/netns, for ``ip netns`` and the underlay."""
-    path = str(places.NETNS / name)
-    mounts.mount_point(path, directory=False)
-    mounts.bind(f"/proc/{pid}/ns/net", path)
