@@ -3,9 +3,9 @@
 It has the components' modules loaded, one thread, no connection to anything and no
 secret. On request it forks: hosts and components (:mod:`.lab_verbs`), pods' processes
 (:mod:`.pod_verbs`). It reaps whatever ends below it, keeps listening sockets across the
-restarts of those who serve them, and holds the lab's lock by being alive. When it ends, by ``shutdown``, by a
-signal or by accident, the kernel ends every process of the lab and takes its
-namespaces, mounts and links away: that is the whole of the clean-up.
+restarts of those who serve them, and holds the lab's lock by being alive. When it ends,
+by ``shutdown``, by a signal or by accident, the kernel ends every process of the lab and
+takes its namespaces, mounts and links away: that is the whole of the clean-up.
 """
 
 from __future__ import annotations
