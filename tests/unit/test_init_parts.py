@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +19,9 @@ from labnet.lab.init.backoff import LONGEST, Backoff
 from labnet.lab.init.boot import Boot, received, sent
 from labnet.lab.init.loop import Loop
 from labnet.lab.init.places import exposed
+from labnet.lab.init.preload import Preload
 from labnet.lab.init.registry import Entry, Registry
+from labnet.lab.init.warm import warm_tls
 from labnet.sandbox.spec import ExecSpec, Process, SandboxSpec
 
 # -- back-off ---------------------------------------------------------------------------
@@ -198,3 +202,37 @@ def test_a_descriptor_dropped_by_an_earlier_callback_is_not_called_back() -> Non
     for ends in pipes:
         for descriptor in ends:
             os.close(descriptor)
+
+
+# -- preload ----------------------------------------------------------------------------
+
+
+def test_modules_are_imported_in_order_and_no_further_than_needed() -> None:
+    preload = Preload(Loop(FakeClock()), ("json.tool", "no.such.module", "this", "antigravity"))
+    sys.modules.pop("json.tool", None)
+    preload.need("no.such.module")
+    assert "json.tool" in sys.modules
+    assert preload.missing == ["no.such.module"]
+    assert "this" not in sys.modules
+    preload.need("not.in.the.list")
+    assert "this" not in sys.modules
+
+
+def test_a_function_is_called_and_the_collector_is_on_again() -> None:
+    preload = Preload(Loop(FakeClock()), ("gc:disable", "os:no_such_function"))
+    preload.finish()
+    assert gc.isenabled()
+    assert preload.missing == ["os:no_such_function"]
+
+
+def test_idle_turns_import_one_at_a_time() -> None:
+    loop = Loop(FakeClock())
+    preload = Preload(loop, ("no.such.module", "no.other.module"))
+    loop.turn()
+    assert preload.missing == ["no.such.module"]
+    loop.turn()
+    assert preload.missing == ["no.such.module", "no.other.module"]
+
+
+def test_the_tls_library_is_warmed_without_a_key() -> None:
+    warm_tls()  # raises nothing, whatever the library's policy
