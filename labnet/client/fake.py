@@ -9,20 +9,19 @@ gaps. It does not default or validate: tests write the fields they care about.
 from __future__ import annotations
 
 import copy
-import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
-from uuid import UUID
 
-from labnet.api.meta import NAME_LETTERS, Object, from_store, stored_bytes
+from labnet.api.meta import Object, from_store, stored_bytes
 from labnet.api.patch_types import MERGE_PATCH
 from labnet.api.resource import Resource
 from labnet.api.selectors import FieldSelector, LabelSelector, parse_fields, parse_labels
 from labnet.client.api import Expired, Listed, Refused, WatchEvent
+from labnet.client.fake_objects import finished, grace, kept_apart, made, marked, merged
 from labnet.client.kinds import NAMESPACES, PODS
 from labnet.clock import Clock, SystemClock, rfc3339
 from labnet.errors import AlreadyExists, Conflict, NotFound
@@ -88,12 +87,12 @@ class FakeApi:
         """Create ``obj`` in the namespace it names; return it as the server has it."""
         with self._lock:
             number = next(self._ids)
-            made = _made(resource, obj, number, rfc3339(self._clock.now()))
-            metadata = made["metadata"]
+            new = made(resource, obj, number, rfc3339(self._clock.now()))
+            metadata = new["metadata"]
             self._refuse_in_a_dying_namespace(resource, metadata)
             self._note("create", resource, metadata)
             key = resource.key(metadata.get("namespace", ""), metadata["name"])
-            written = [Put(key, stored_bytes(made))]
+            written = [Put(key, stored_bytes(new))]
             if not self._store.txn([ModRevisionIs(key, 0)], written).succeeded:
                 raise AlreadyExists(f'{resource.plural} "{metadata["name"]}" already exists')
             return self.get(resource, metadata["name"], metadata.get("namespace", ""))
@@ -140,8 +139,8 @@ class FakeApi:
             raise Refused(f"the fake knows no {form}", code=415)
 
         def change(old: Object) -> Object:
-            merged: Object = _merged(old, patch)
-            return merged
+            new: Object = merged(old, patch)
+            return new
 
         return self._change(resource, name, namespace, change, subresource)
 
@@ -156,7 +155,7 @@ class FakeApi:
         """Write what ``change`` makes of the stored object, if it is anything new."""
         with self._lock:
             old = self.get(resource, name, namespace)
-            new = _kept_apart(resource, old, change(copy.deepcopy(old)), subresource)
+            new = kept_apart(resource, old, change(copy.deepcopy(old)), subresource)
             if new == old:
                 return old
             return self._write(f"update {subresource}".strip(), resource, new)
@@ -166,7 +165,7 @@ class FakeApi:
         metadata = new["metadata"]
         self._note(verb, resource, metadata)
         key = resource.key(metadata.get("namespace", ""), metadata["name"])
-        if _finished(new):
+        if finished(new):
             self._store.txn([], [Delete(key)])
             return new
         self._store.txn([], [Put(key, stored_bytes(new))])
@@ -187,9 +186,9 @@ class FakeApi:
             old = self.get(resource, name, namespace)
             if uid and uid != old["metadata"]["uid"]:
                 raise Conflict(f'{resource.plural} "{name}": precondition failed: UID')
-            grace = _grace(resource, old, grace_seconds)
-            marked = _marked(old, grace, propagation, rfc3339(self._clock.now()))
-            return old if marked == old else self._write("delete", resource, marked)
+            seconds = grace(resource, old, grace_seconds)
+            new = marked(old, seconds, propagation, rfc3339(self._clock.now()))
+            return old if new == old else self._write("delete", resource, new)
 
     def delete_collection(self, resource: Resource, namespace: str) -> None:
         """Delete every object of one kind in ``namespace``."""
@@ -205,7 +204,7 @@ class FakeApi:
             if old["spec"].get("nodeName"):
                 raise Conflict(f"pod {pod} is already assigned to node {old['spec']['nodeName']}")
             patch = {"metadata": {"annotations": dict(annotations or {})}} if annotations else {}
-            bound: Object = _merged(old, {"spec": {"nodeName": node}, **patch})
+            bound: Object = merged(old, {"spec": {"nodeName": node}, **patch})
             return bound
 
         self._change(PODS, pod, namespace, change, "")
@@ -274,99 +273,3 @@ class _Watch:
 
 def _object(resource: Resource, kv: KeyValue) -> Object:
     return from_store(kv.value, kv.mod_revision)
-
-
-def _made(resource: Resource, obj: Object, number: int, now: str) -> Object:
-    """Return a new object with everything the server adds to it."""
-    made: Object = json.loads(json.dumps(obj))
-    made.setdefault("apiVersion", resource.api_version)
-    made.setdefault("kind", resource.kind)
-    metadata = made["metadata"]
-    if not metadata.get("name"):
-        metadata["name"] = metadata["generateName"] + _suffix(number)
-    if resource.namespaced:
-        metadata.setdefault("namespace", "default")
-    metadata |= {"uid": str(UUID(int=number)), "creationTimestamp": now}
-    if resource.generation:
-        metadata["generation"] = 1
-    if resource.kind == "Pod":
-        made.setdefault("status", {"phase": "Pending"})
-    if resource.kind == "Namespace":
-        made.setdefault("spec", {"finalizers": ["kubernetes"]})
-        made.setdefault("status", {"phase": "Active"})
-    return made
-
-
-def _suffix(number: int) -> str:
-    letters = []
-    for _ in range(5):
-        number, digit = divmod(number, len(NAME_LETTERS))
-        letters.append(NAME_LETTERS[digit])
-    return "".join(reversed(letters))
-
-
-_SERVER_OWNED = ("uid", "creationTimestamp", "generation", "resourceVersion")
-
-
-def _kept_apart(resource: Resource, old: Object, new: Object, subresource: str) -> Object:
-    """Keep what this write may not touch: the status, or everything but it."""
-    new = copy.deepcopy(new)
-    if subresource == "status":
-        return {**old, "status": new.get("status", {})}
-    if subresource == "finalize":
-        return {**old, "spec": new["spec"]}
-    fixed = {key: old["metadata"][key] for key in _SERVER_OWNED if key in old["metadata"]}
-    new["metadata"] |= fixed
-    if resource.generation and new.get("spec") != old.get("spec"):
-        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-    if resource.has_status:
-        new.pop("status", None)
-        new |= {"status": old["status"]} if "status" in old else {}
-    return new
-
-
-def _grace(resource: Resource, obj: Object, asked: int | None) -> int:
-    """Seconds a deletion waits for the kubelet: only pods on a node have one."""
-    if not resource.graceful or not obj["spec"].get("nodeName"):
-        return 0
-    wanted: int = obj["spec"].get("terminationGracePeriodSeconds", 30) if asked is None else asked
-    return wanted
-
-
-def _marked(old: Object, grace: int, propagation: str, now: str) -> Object:
-    """Return ``old`` marked for deletion."""
-    marked: Object = copy.deepcopy(old)
-    metadata = marked["metadata"]
-    extra = {"Foreground": ["foregroundDeletion"], "Orphan": ["orphan"]}.get(propagation, [])
-    finalizers = [*metadata.get("finalizers", []), *extra]
-    if finalizers:
-        metadata["finalizers"] = finalizers
-    metadata.setdefault("deletionTimestamp", now)
-    if old["kind"] == "Pod":
-        metadata["deletionGracePeriodSeconds"] = grace
-    if old["kind"] == "Namespace":
-        marked["status"] = {**marked.get("status", {}), "phase": "Terminating"}
-    return marked
-
-
-def _finished(obj: Object) -> bool:
-    """Whether nothing holds a deleted object any more."""
-    metadata = obj["metadata"]
-    held = metadata.get("finalizers")
-    if obj["kind"] == "Namespace":
-        held = held or obj.get("spec", {}).get("finalizers")
-    waits = metadata.get("deletionGracePeriodSeconds", 0) > 0
-    return "deletionTimestamp" in metadata and not held and not waits
-
-
-def _merged(target: Any, patch: Any) -> Any:
-    """RFC 7386: a partial object in which null deletes."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = _merged(merged.get(key), value)
-    return merged

@@ -43,10 +43,7 @@ def reconcilers(mirrors: Mirrors, api: Api, clock: Clock, grace: float) -> list[
 
 
 class Controllers:
-    """The controller manager at work, from entering to leaving the context.
-
-    ``run`` returns when ``stop`` is set.
-    """
+    """The controller manager; ``run`` returns when ``stop`` is set."""
 
     def __init__(self, api: Api, grace: float, clock: Clock | None = None) -> None:
         self._api = api

@@ -8,13 +8,11 @@ template gives its set the newest revision again (``kubectl rollout undo``).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import sha256
 
-from labnet.api.meta import NAME_LETTERS, Object
+from labnet.api.meta import Object
 from labnet.api.resource import Resource
 from labnet.api.selectors import label_selector
 from labnet.client.kinds import DEPLOYMENTS, PODS, REPLICA_SETS
@@ -33,6 +31,15 @@ from labnet.clock import Clock
 from labnet.controllers.deployment_status import is_complete, seconds_left, status_of
 from labnet.controllers.loop import KeysOf, Mirrors
 from labnet.controllers.rollout import Set, Strategy, first_size, sizes, strategy_of
+from labnet.controllers.templates import (
+    DESIRED,
+    HISTORY,
+    REVISION,
+    find_new,
+    replica_set_of,
+    revision_of,
+    sized_for,
+)
 from labnet.controllers.writes import (
     Create,
     Outcome,
@@ -42,20 +49,6 @@ from labnet.controllers.writes import (
     Write,
     patience_for,
     remove,
-)
-
-HASH = "pod-template-hash"
-REVISION = "deployment.kubernetes.io/revision"
-HISTORY = "deployment.kubernetes.io/revision-history"
-DESIRED = "deployment.kubernetes.io/desired-replicas"
-MOST = "deployment.kubernetes.io/max-replicas"
-_NOT_COPIED = (
-    "kubectl.kubernetes.io/last-applied-configuration",
-    REVISION,
-    HISTORY,
-    DESIRED,
-    MOST,
-    "deprecated.deployment.rollback.to",
 )
 
 
@@ -124,38 +117,6 @@ def _adopted(deployment: Object, sets: Sequence[Object]) -> list[Write]:
     return writes
 
 
-def template_hash(template: Object) -> str:
-    """Return ten letters that stand for a pod template, the same ones every time."""
-    text = json.dumps(template, sort_keys=True, separators=(",", ":"))
-    number = int.from_bytes(sha256(text.encode()).digest()[:8], "big")
-    letters = []
-    for _ in range(10):
-        number, digit = divmod(number, len(NAME_LETTERS))
-        letters.append(NAME_LETTERS[digit])
-    return "".join(letters)
-
-
-def _bare(template: Object) -> Object:
-    """A template without its hash label."""
-    metadata = dict(template.get("metadata") or {})
-    labels = {k: v for k, v in (metadata.pop("labels", None) or {}).items() if k != HASH}
-    metadata.pop("creationTimestamp", None)
-    return {**template, "metadata": {**metadata, "labels": labels}}
-
-
-def find_new(deployment: Object, sets: Sequence[Object]) -> Object | None:
-    """Return the ReplicaSet that has the Deployment's template: the oldest, if several."""
-    wanted = _bare(deployment["spec"]["template"])
-    same = [s for s in sets if _bare(s["spec"]["template"]) == wanted]
-    return min(same, key=lambda s: s["metadata"]["creationTimestamp"], default=None)
-
-
-def revision_of(obj: Object) -> int:
-    """Return the revision a ReplicaSet or Deployment is marked with, 0 for none."""
-    text = (obj["metadata"].get("annotations") or {}).get(REVISION, "0")
-    return int(text) if text.isdigit() else 0
-
-
 def _created(deployment: Object, strategy: Strategy, old: Sequence[Object]) -> list[Write]:
     size = first_size(strategy, [_set(s) for s in old])
     revision = max((revision_of(s) for s in old), default=0) + 1
@@ -166,45 +127,6 @@ def _created(deployment: Object, strategy: Strategy, old: Sequence[Object]) -> l
         *_marked(deployment, revision),
         _said(deployment, name, 0, size),
     ]
-
-
-def replica_set_of(deployment: Object, strategy: Strategy, size: int, revision: int) -> Object:
-    """Return a new ReplicaSet for the Deployment's template."""
-    namespace, name = key_of(deployment)
-    spec = deployment["spec"]
-    digest = {HASH: template_hash(spec["template"])}
-    metadata = spec["template"].get("metadata") or {}
-    labels = {**(metadata.get("labels") or {}), **digest}
-    matched = {**(spec["selector"].get("matchLabels") or {}), **digest}
-    made = {
-        "replicas": size,
-        "selector": {**spec["selector"], "matchLabels": matched},
-        "template": {**spec["template"], "metadata": {**metadata, "labels": labels}},
-    }
-    if spec.get("minReadySeconds"):
-        made["minReadySeconds"] = spec["minReadySeconds"]
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
-        "metadata": {
-            "name": f"{name}-{digest[HASH]}",
-            "namespace": namespace,
-            "labels": labels,
-            "annotations": _annotations(deployment, strategy) | {REVISION: str(revision)},
-            "ownerReferences": [controller_reference(deployment)],
-        },
-        "spec": made,
-    }
-
-
-def _annotations(deployment: Object, strategy: Strategy) -> dict[str, str]:
-    own = deployment["metadata"].get("annotations") or {}
-    kept = {k: v for k, v in own.items() if k not in _NOT_COPIED}
-    return kept | _sized_for(strategy)
-
-
-def _sized_for(strategy: Strategy) -> dict[str, str]:
-    return {DESIRED: str(strategy.replicas), MOST: str(strategy.replicas + strategy.max_surge)}
 
 
 def _marked(deployment: Object, revision: int) -> list[Write]:
@@ -254,7 +176,7 @@ def _resized(
         name, size = each["metadata"]["name"], each["spec"].get("replicas", 1)
         if name not in wanted:
             continue
-        annotations = {**(each["metadata"].get("annotations") or {}), **_sized_for(strategy)}
+        annotations = {**(each["metadata"].get("annotations") or {}), **sized_for(strategy)}
         if size == wanted[name] and annotations == each["metadata"].get("annotations"):
             continue
         metadata = {**each["metadata"], "annotations": annotations}

@@ -7,14 +7,9 @@ from typing import Any
 
 from labnet.client.kinds import DEPLOYMENTS, REPLICA_SETS
 from labnet.clock import rfc3339
-from labnet.controllers.deployment import (
-    REVISION,
-    Snapshot,
-    reconcile,
-    replica_set_of,
-    template_hash,
-)
+from labnet.controllers.deployment import Snapshot, reconcile
 from labnet.controllers.rollout import strategy_of
+from labnet.controllers.templates import REVISION, replica_set_of, template_hash
 from labnet.controllers.writes import Create, Outcome, Patch, Remove, Update
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
