@@ -46,13 +46,13 @@ class _Cluster:
     nodes: Sequence[Object]
     there: dict[str, list[Object]]
     siblings: Counter[tuple[str, str]]
-    addresses: set[str]
+    addresses: dict[str, Object]  # each with the pod that has it
 
     def place(self, pod: Object, node: str, address: str = "") -> None:
         self.there.setdefault(node, []).append(pod)
         self.siblings[node, _group(pod)] += 1
         if address:
-            self.addresses.add(address)
+            self.addresses[address] = pod
 
 
 def decide(snapshot: Snapshot) -> list[Decision]:
@@ -100,11 +100,24 @@ def _cluster(snapshot: Snapshot) -> _Cluster:
 def _pinned(snapshot: Snapshot, cluster: _Cluster, pod: Object) -> Decision | None:
     """Return the place of the first free pinned address whose node can take the pod."""
     nodes = {n["metadata"]["name"]: n for n in cluster.nodes}
-    for address, node in snapshot.pins.wanted(owner_of(pod, snapshot.replica_sets)):
+    wanted = list(snapshot.pins.wanted(owner_of(pod, snapshot.replica_sets)))
+    for address, node in wanted:
         if str(address) in cluster.addresses or node not in nodes:
             continue
         if not refusal(pod, nodes[node], cluster.there.get(node, ())):
             return Decision(pod, node, {POD_IP: str(address)})
+    return _waiting(cluster, pod, [str(address) for address, _ in wanted])
+
+
+def _waiting(cluster: _Cluster, pod: Object, addresses: Iterable[str]) -> Decision | None:
+    """Return the wait for a pinned address that a pod being deleted still has, if one does."""
+    for address in addresses:
+        holder = cluster.addresses.get(address)
+        if holder is not None and is_deleting(holder):
+            cluster.addresses[address] = pod  # one successor waits for it, not all
+            return Decision(
+                pod, "", why=f"pinned address {address} is still held by {name_of(holder)}"
+            )
     return None
 
 

@@ -1,8 +1,10 @@
 """Pinned addresses: a scenario may say which pod addresses an owner's pods get.
 
 The articles' my-nginx has 10.244.1.10 and 10.244.2.10. A pod of a pinned owner gets the
-first pinned address that no other pod has, on the node whose subnet holds it; when none
-is left it is scheduled like any other.
+first pinned address that no other pod has, on the node whose subnet holds it. Where a
+pod that is being deleted still has one, its successor waits the moment until it is free,
+so that a lesson's numbers are still true after ``kubectl delete pod``. When none is left
+a pod is scheduled like any other.
 """
 
 from __future__ import annotations
@@ -50,13 +52,13 @@ def is_known(pod: Object, replica_sets: Mapping[str, Object]) -> bool:
     return owner is None or owner["kind"] != "ReplicaSet" or owner["uid"] in replica_sets
 
 
-def taken(pods: Iterable[Object]) -> set[str]:
-    """Return the addresses that pods have, or were promised; ended pods have none."""
-    found = set[str]()
+def taken(pods: Iterable[Object]) -> dict[str, Object]:
+    """Return the addresses that pods have, or were promised, and whose; ended ones have none."""
+    found: dict[str, Object] = {}
     for pod in pods:
         if has_ended(pod):
             continue
         promised = (pod["metadata"].get("annotations") or {}).get(POD_IP)
         address = (pod.get("status") or {}).get("podIP")
-        found.update(a for a in (promised, address) if a)
+        found.update({a: pod for a in (promised, address) if a})
     return found

@@ -192,6 +192,18 @@ def test_a_pinned_address_is_free_again_when_its_pod_is_gone_not_when_it_is_goin
     assert places(TWO, [holder, pod("new", owner="web-1")], PINS) == {"new": "node2@10.244.1.10"}
 
 
+def test_a_successor_waits_for_the_pinned_address_of_a_pod_that_is_going() -> None:
+    going = [pod(f"old{i}", owner="web-1", on=f"node{i}") for i in (1, 2)]
+    for holder, address in zip(going, ("10.244.2.10", "10.244.1.10"), strict=True):
+        holder["metadata"] |= {"annotations": {POD_IP: address}, "deletionTimestamp": "x"}
+    new = [pod(f"new{i}", owner="web-1", at=i) for i in range(3)]
+    assert places(TWO, [*going, *new], PINS) == {
+        "new0": "pinned address 10.244.1.10 is still held by default/old2",
+        "new1": "pinned address 10.244.2.10 is still held by default/old1",
+        "new2": "node1",
+    }
+
+
 def test_a_pinned_node_that_refuses_leaves_the_next_address() -> None:
     nodes = [node("node1"), node("node2", unschedulable=True)]
     assert places(nodes, [pod("p", owner="web-1")], PINS) == {"p": "node1@10.244.2.10"}
