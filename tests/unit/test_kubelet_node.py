@@ -99,3 +99,14 @@ def test_a_deleted_node_and_a_deleted_lease_come_back(node: Node) -> None:
         node.kubelet.node.step()
     assert ready(node)["status"] == "True"
     assert node.api.get(LEASES, "node1", NODE_LEASES)["spec"]["holderIdentity"] == "node1"
+
+
+def test_a_node_that_was_given_up_says_that_it_is_back(node: Node) -> None:
+    node.kubelet.node.step()
+    given_up = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
+    node.api.patch(NODES, "node1", "", {"status": {"conditions": [given_up]}}, subresource="status")
+    node.clock.advance(10)
+
+    node.kubelet.node.step()
+
+    assert ready(node)["status"] == "True"

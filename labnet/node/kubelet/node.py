@@ -160,6 +160,11 @@ def lease_object(identity: Identity, node: Mapping[str, Any], renewed: str) -> d
     }
 
 
+def _ready(node: Mapping[str, Any]) -> str:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return next((str(c["status"]) for c in conditions if c["type"] == "Ready"), "")
+
+
 class NodeReporter:
     """Keeps the Node and its Lease in step with the machine, from one thread."""
 
@@ -201,7 +206,7 @@ class NodeReporter:
 
     def _try(self) -> None:
         try:
-            node = self._node or self._register()
+            node = self._current() or self._register()
             self._report(node)
             self._renew(node)
         except LabnetError as error:
@@ -210,6 +215,25 @@ class NodeReporter:
             self._retry = min(2 * self._retry, RETRY_MAX)
             return
         self._retry = RETRY_FIRST
+
+    def _current(self) -> Mapping[str, Any] | None:
+        """Return the Node; read again when a renewal is due.
+
+        While this node was cut off, the control plane wrote Ready Unknown over the report;
+        a kubelet that only looked at itself would never say that it is back.
+        """
+        if self._node is None or not self._renewal_due():
+            return self._node
+        try:
+            self._node = self._api.get(NODES, self._identity.name)
+        except NotFound:
+            self._node = None  # somebody deleted it: register again
+            self._reported = None
+            return None
+        wanted = "True" if self._network else "False"
+        if _ready(self._node) != wanted:
+            self._reported = None
+        return self._node
 
     def _register(self) -> Mapping[str, Any]:
         """Create the Node, or take over the one of an earlier kubelet."""
@@ -239,8 +263,7 @@ class NodeReporter:
         self._reported = (self._network, now)
 
     def _renew(self, node: Mapping[str, Any]) -> None:
-        now = self._clock.monotonic()
-        if self._renewed is not None and now - self._renewed < self._identity.lease_seconds / 4:
+        if self._renewed is not None and not self._renewal_due():
             return
         stamp = rfc3339_micro(self._clock.now())
         patch = {"spec": lease_object(self._identity, node, stamp)["spec"]}
@@ -254,7 +277,12 @@ class NodeReporter:
         except NotFound:
             self._renewed = None  # the lease was deleted: create it at the next try
             raise
-        self._renewed = now
+        self._renewed = self._clock.monotonic()
+
+    def _renewal_due(self) -> bool:
+        if self._renewed is None:
+            return False
+        return self._clock.monotonic() - self._renewed >= self._identity.lease_seconds / 4
 
     def _pause(self) -> float:
         now = self._clock.monotonic()
