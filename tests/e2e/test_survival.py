@@ -124,3 +124,29 @@ def _running(lab: Lab) -> set[tuple[str, str]]:
         for pod in lab.get("pods", "-A")["items"]
         for status in pod["status"].get("containerStatuses", [])
     }
+
+
+def test_a_node_whose_link_is_cut_leaves_and_comes_back() -> None:
+    hasty = ["--set", "spec.controlPlane.nodeMonitorGrace=4"]
+    hasty += ["--set", "spec.controlPlane.nodeLease=4"]
+    with running(ROOT / "scenarios/my-nginx.yaml", f"e2e-{os.getpid()}-cut", *hasty) as lab:
+        lab.exec("node2", "ip", "link", "set", "eth0", "down")
+
+        wait_until("node2 is NotReady", lambda: _ready_of(lab, "node2") == "Unknown")
+        wait_until("its pod is no endpoint", lambda: _addresses(lab, "my-nginx") == ["10.244.2.10"])
+        wait_until("it left the rules", lambda: not _mentions(lab, "node1", "10.244.1.10"))
+        assert "my-nginx-" in lab.curl("node1", f"http://{VIRTUAL_IP}")
+
+        # The kernel drops the routes of a link that goes down; a host's network setup
+        # brings the default route back with it.
+        lab.exec("node2", "ip", "link", "set", "eth0", "up")
+        lab.exec("node2", "ip", "route", "replace", "default", "via", "192.168.50.1")
+
+        wait_until("node2 is Ready", lambda: _ready_of(lab, "node2") == "True")
+        wait_until("its pod is back", lambda: len(_addresses(lab, "my-nginx")) == 2)
+        wait_until("so are its rules", lambda: _mentions(lab, "node1", "10.244.1.10"))
+
+
+def _ready_of(lab: Lab, node: str) -> str:
+    conditions = lab.get("node", node)["status"]["conditions"]
+    return next(str(c["status"]) for c in conditions if c["type"] == "Ready")
