@@ -9,6 +9,7 @@ scale) have functions of their own.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from random import Random
 
@@ -165,8 +166,10 @@ class Views:
 
     def patch(self, target: Target) -> Response:
         """Change an object, its status or its scale."""
-        accepted, body = exchange.accepted(), request.get_data(cache=False)
         content_type, validation = request.headers.get("Content-Type", ""), exchange.validation()
+        if content_type.partition(";")[0].strip() == patch.APPLY_PATCH:
+            return self._apply(target)
+        accepted, body = exchange.accepted(), request.get_data(cache=False)
         warnings: list[str] = []
 
         def change(old: Object) -> Object:
@@ -177,6 +180,16 @@ class Views:
 
         written = self._writing.update(target, change, self._author())
         return exchange.warned(self._written(target, written, accepted), tuple(warnings))
+
+    def _apply(self, target: Target) -> Response:
+        """Create or change an object by server-side apply (KEP-555)."""
+        accepted, validation = exchange.accepted(), exchange.validation()
+        author = replace(self._author(), manager=request.args.get("fieldManager", ""))
+        force = request.args.get("force") in _YES
+        body = request.get_data(cache=False)
+        written, warnings, created = self._writing.apply(target, body, author, force, validation)
+        response = self._single(target.resource, written.entry, accepted, 201 if created else 200)
+        return exchange.warned(response, warnings)
 
     def delete(self, target: Target) -> Response:
         """Delete an object, or mark it for deletion."""

@@ -14,6 +14,7 @@ from datetime import datetime
 from random import Random
 
 from labnet.api import deletion, meta, writes
+from labnet.api.codec import FieldValidation
 from labnet.api.meta import Chooser, Object, metadata_of
 from labnet.api.resources import Resource, find
 from labnet.api.status import ApiError, already_exists, conflict, forbidden, not_found
@@ -111,6 +112,30 @@ class Writing:
             done = self._store_it(resource, target.key, entry.revision, new, claimed, author)
             if done is not None:
                 return done
+        raise conflict(resource.group, resource.plural, target.name)
+
+    def apply(
+        self, target: Target, body: bytes, author: Author, force: bool, validation: FieldValidation
+    ) -> tuple[Written, tuple[str, ...], bool]:
+        """Store what server-side apply makes of an object, or create it.
+
+        Returns the object, warnings about unknown fields, and whether it is new. Raises
+        ApiError 400, 403, 404 (no such namespace), 409 (owned by others), 415, 422.
+        """
+        resource, write = target.resource, self._write(target, author)
+        for _ in range(ATTEMPTS):
+            entry = self._cache.get(target.key)
+            old = entry.shown(resource) if entry else None
+            if old is None:
+                self._check_namespace(target, {"metadata": {"name": target.name}})
+            new = writes.apply(write, old, body, force=force, field_validation=validation)
+            if entry is not None and new.object is old:
+                return Written(entry), new.warnings, False
+            claimed = self._claim(resource, new.object, old)
+            revision = entry.revision if entry else 0
+            done = self._store_it(resource, target.key, revision, new.object, claimed, author)
+            if done is not None:
+                return done, new.warnings, entry is None
         raise conflict(resource.group, resource.plural, target.name)
 
     def delete(self, target: Target, options: Object, author: Author) -> Written:

@@ -48,6 +48,25 @@ def test_apply_twice_changes_nothing_and_a_change_is_a_patch(api: RunningServer)
     assert api.kubectl("get", "deploy", "web", "-o", image) == "nginx:2"
 
 
+def test_server_side_apply_knows_who_owns_what(api: RunningServer) -> None:
+    apply = ("apply", "--server-side", "-f", "-")
+    assert "serverside-applied" in api.kubectl(*apply, stdin=_DEPLOYMENT)
+    version = api.kubectl("get", "deploy", "web", "-o", "jsonpath={.metadata.resourceVersion}")
+    api.kubectl(*apply, stdin=_DEPLOYMENT)
+    again = api.kubectl("get", "deploy", "web", "-o", "jsonpath={.metadata.resourceVersion}")
+    assert again == version
+
+    api.kubectl("scale", "deploy", "web", "--replicas=3")
+    merge = json.dumps({"spec": {"replicas": 3}})
+    api.kubectl("patch", "deploy", "web", "--type=merge", "--field-manager=other", "-p", merge)
+    more = _DEPLOYMENT.replace("nginx:1", "nginx:2").replace("replicas: 1", "replicas: 5")
+    refused = api.kubectl(*apply, "--field-manager=third", stdin=more, fails=True)
+    assert "Apply failed with" in refused
+    assert ".spec.replicas" in refused
+    api.kubectl(*apply, "--field-manager=third", "--force-conflicts", stdin=more)
+    assert api.kubectl("get", "deploy", "web", "-o", "jsonpath={.spec.replicas}") == "5"
+
+
 def test_patches_of_three_kinds(api: RunningServer) -> None:
     api.kubectl("apply", "-f", "-", stdin=_DEPLOYMENT)
     strategic = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "n2"}]}}}}
