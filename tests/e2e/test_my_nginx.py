@@ -71,13 +71,25 @@ def test_the_articles_rules_stand_there_letter_for_letter(lab: Lab, node: str) -
         assert [line for line in rules if line in ours] == ours
 
 
-def test_a_pod_sees_nothing_of_the_users_home(lab: Lab) -> None:
+def test_a_pod_sees_nothing_of_the_users_home(lab: Lab, secret: Path) -> None:
     pod = f"pod/{lab.pods('run=my-nginx')[0]['metadata']['name']}"
-    home = Path.home()
 
-    for path in (home, home / ".ssh", Path("/run/labnet"), Path("/root"), Path("/home")):
-        done = lab.labnet("exec", pod, "--", "ls", "-A", str(path), check=False)
-        assert done.returncode != 0 or not done.stdout.strip(), path
+    assert lab.exec("node1", "cat", str(secret)) == "not for pods"
+    done = lab.labnet("exec", pod, "--", "cat", str(secret), check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    for path in (Path.home() / ".ssh", Path("/run/labnet"), Path("/proc/1/root") / secret):
+        listed = lab.labnet("exec", pod, "--", "ls", "-A", str(path), check=False)
+        assert listed.stdout == "", path
+
+
+@pytest.fixture
+def secret() -> Iterator[Path]:
+    """A private file in the user's home, which a node, being this machine, can read."""
+    path = Path.home() / f".labnet-test-{os.getpid()}"
+    path.write_text("not for pods")
+    path.chmod(0o600)
+    yield path
+    path.unlink()
 
 
 @pytest.mark.parametrize(
