@@ -114,8 +114,13 @@ def failure(op: Attach, command: int, refusal: Refusal, node: str) -> LabnetErro
     """Return the error for the ``command``-th command of ``op``."""
     line = f"{node}: {commands(op)[command]}"
     if refusal.errno == BRIDGE_IS_FULL:
-        return Exhausted(
-            f"{line}: the bridge {op.cable.bridge} has all {PORTS_MAX} ports it can have",
-            hint="spread the pods over more nodes",
-        )
+        return full(op.cable.bridge, line)
     return OpFailed(f"{line}: {refusal}")
+
+
+def full(bridge: str, line: str) -> Exhausted:
+    """Return the error for one port too many, asked for by the command in ``line``."""
+    return Exhausted(
+        f"{line}: the bridge {bridge} has all {PORTS_MAX} ports it can have",
+        hint="spread the pods over more nodes",
+    )

@@ -15,7 +15,8 @@ from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import Any, ClassVar
 
-from labnet.errors import Exhausted, LabnetError, OpFailed, Unsupported
+from labnet.errors import LabnetError, OpFailed, Unsupported
+from labnet.kernel.cable import PORTS_MAX, full
 from labnet.naming import IFNAME_MAX
 from labnet.plan.explain import commands
 from labnet.plan.ops import (
@@ -48,7 +49,6 @@ from labnet.plan.state import (
     Sysctl,
 )
 
-PORTS_MAX = 1023
 SETTINGS = {
     "net.ipv4.ip_forward": "0",
     "net.ipv4.conf.all.rp_filter": "0",
@@ -115,11 +115,7 @@ class FakeKernel:
         cable = op.cable
         try:
             if sum(x.master == cable.bridge for x in self._links.values()) >= PORTS_MAX:
-                raise Exhausted(
-                    f"{self.name}: {commands(op)[0]}: the bridge {cable.bridge} has all"
-                    f" {PORTS_MAX} ports it can have",
-                    hint="spread the pods over more nodes",
-                )
+                raise full(cable.bridge, f"{self.name}: {commands(op)[0]}")
             if netns in self.cables:
                 raise _Refused(errno.EEXIST)
             self._add_link(

@@ -1,4 +1,4 @@
-"""rtnetlink, the little of it that labnet speaks, packed by hand.
+"""netlink, the little of it that labnet speaks, packed by hand.
 
 A netlink message is a 16-byte header (length, type, flags, sequence number, port), a
 fixed struct that depends on the type, and attributes: length, type, value, padded to
@@ -34,6 +34,7 @@ HEADER = struct.Struct("=IHHII")
 ATTRIBUTE = struct.Struct("=HH")
 ERROR = struct.Struct("=i")
 
+ROUTE, NETFILTER = 0, 12  # what a socket can be about, linux/netlink.h
 SOL_NETLINK = 270
 NETLINK_CAP_ACK, NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK = 10, 11, 12
 NLM_F_ACK_TLVS = 0x200
@@ -110,13 +111,14 @@ LITTLE_ENDIAN = struct.pack("=H", 1) == b"\1\0"
 
 
 class Netlink:
-    """One rtnetlink socket, bound to the namespace the calling thread is in.
+    """One netlink socket, bound to the namespace the calling thread is in.
 
-    Not for two threads at once. Close it.
+    ``about`` is ``ROUTE`` or ``NETFILTER``. Not for two threads at once. Close it.
     """
 
-    def __init__(self) -> None:
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
+    def __init__(self, about: int = ROUTE) -> None:
+        kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
+        self._socket = socket.socket(socket.AF_NETLINK, kind, about)
         try:
             for option in (NETLINK_CAP_ACK, NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK):
                 self._socket.setsockopt(SOL_NETLINK, option, 1)
