@@ -77,7 +77,7 @@ def test_a_pod_sees_nothing_of_the_users_home(lab: Lab, secret: Path) -> None:
     assert lab.exec("node1", "cat", str(secret)) == "not for pods"
     done = lab.labnet("exec", pod, "--", "cat", str(secret), check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    for path in (Path.home() / ".ssh", Path("/run/labnet"), Path("/proc/1/root") / secret):
+    for path in (Path.home() / ".ssh", Path("/run/labnet"), Path(f"/proc/1/root{secret}")):
         listed = lab.labnet("exec", pod, "--", "ls", "-A", str(path), check=False)
         assert listed.stdout == "", path
 
