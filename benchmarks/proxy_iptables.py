@@ -18,18 +18,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 from labnet.kernel.netfilter import LinuxNetfilter
-from labnet.node.kube_proxy.syncer import Settings, Syncer
+from labnet.node.kube_proxy.iptables import IptablesMode
+from labnet.node.kube_proxy.mode import Settings
+from labnet.node.kube_proxy.syncer import Syncer
 from labnet.plan.netfilter import NetfilterState, Transaction
 from labnet.plan.netfilter_diff import BUDGET, diff
 from labnet.proxy.iptables.planner import Style, rules_for
+from labnet.proxy.iptables.rules import RuleConfig
 from labnet.proxy.services import portals
 
 SETTINGS = Settings("node1", IPv4Address("192.168.50.11"), IPv4Network("10.244.0.0/16"))
+RULES = RuleConfig(SETTINGS.pod_cidr, SETTINGS.address)
 COLUMNS = ("services", "style", "bare first", "first", "bare change", "change", "idle", "restart")
 
 
@@ -90,7 +93,7 @@ def bare(count: int, style: Style) -> list[float]:
     """iptables-restore alone: everything, then one change."""
     services, slices, changed = cluster(count)
     before, after = (
-        rules_for(style, portals(services, s, "node1"), SETTINGS.rules) for s in (slices, changed)
+        rules_for(style, portals(services, s, "node1"), RULES) for s in (slices, changed)
     )
     first = restore(diff(before, NetfilterState(), budget=10**12))
     if first is None:
@@ -103,14 +106,13 @@ def bare(count: int, style: Style) -> list[float]:
 def labnet(count: int, style: Style) -> list[float]:
     """The same by kube-proxy's pass, and what only it does."""
     services, slices, changed = cluster(count)
-    settings = replace(SETTINGS, style=style)
     with LinuxNetfilter() as kernel:
-        syncer = Syncer(settings, kernel, lambda *_: None)
+        syncer = Syncer(SETTINGS, IptablesMode(RULES, kernel, style), kernel, lambda *_: None)
         first = timed(lambda: syncer.sync(services, slices))
         change = timed(lambda: syncer.sync(services, changed))
         idle = timed(lambda: syncer.sync(services, changed))
     with LinuxNetfilter() as kernel:
-        restarted = Syncer(settings, kernel, lambda *_: None)
+        restarted = Syncer(SETTINGS, IptablesMode(RULES, kernel, style), kernel, lambda *_: None)
         restart = timed(lambda: restarted.sync(services, changed))
         assert restarted.sync(services, changed).written == ()
     return [first, change, idle, restart]

@@ -211,6 +211,7 @@ def _kube_proxy(lab: Lab, node: Node) -> ComponentSpec:
         "mode": node.proxy.mode,
         "style": node.proxy.style,
         "pod_cidr": str(lab.pod_cidr),
+        "service_cidr": str(lab.service_cidr),
         "node_port_range": list(lab.node_port_range),
     }
     return _component("kube-proxy", node, config, per_node=True)

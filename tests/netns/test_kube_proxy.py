@@ -12,7 +12,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any
@@ -25,12 +24,14 @@ from labnet.client.fake import FakeApi
 from labnet.client.kinds import ENDPOINT_SLICES, EVENTS, SERVICES
 from labnet.clock import SystemClock
 from labnet.kernel.netfilter import LinuxNetfilter
+from labnet.node.kube_proxy.iptables import IptablesMode
+from labnet.node.kube_proxy.mode import Settings
 from labnet.node.kube_proxy.run import KubeProxy
-from labnet.node.kube_proxy.syncer import Settings, Syncer
+from labnet.node.kube_proxy.syncer import Syncer
 from labnet.plan.conntrack import UDP
 from labnet.plan.netfilter import Transaction
 from labnet.proxy.iptables.planner import Style
-from tests.flow.cluster import A, B, endpoints, node_port, service
+from tests.flow.cluster import CONFIG, A, B, endpoints, node_port, service
 from tests.flow.wire import Wire, build, serve
 from tests.own_netns import CLONE_NEWNET, CLONE_NEWUSER
 
@@ -53,7 +54,8 @@ class Cluster:
     @contextmanager
     def proxy(self) -> Iterator[KubeProxy]:
         with LinuxNetfilter() as kernel:
-            proxy = KubeProxy(SETTINGS, self.api, kernel, SystemClock())
+            mode = IptablesMode(CONFIG, kernel)
+            proxy = KubeProxy(SETTINGS, self.api, mode, kernel, SystemClock())
             thread = threading.Thread(target=proxy.run)
             thread.start()
             try:
@@ -297,9 +299,9 @@ def test_an_ordinary_user_gets_two_thousand_services(style: Style) -> None:
     def many() -> None:
         services = [bulk_service(n) for n in range(2000)]
         slices = [bulk_slice(n) for n in range(2000)]
-        settings = replace(SETTINGS, style=style)
         with LinuxNetfilter() as kernel:
-            syncer = Syncer(settings, kernel, lambda *report: pytest.fail(str(report)))
+            mode = IptablesMode(CONFIG, kernel, style)
+            syncer = Syncer(SETTINGS, mode, kernel, lambda *report: pytest.fail(str(report)))
             assert syncer.sync(services, slices).refused == ()
             assert syncer.sync(services, slices).written == ()
         with LinuxNetfilter() as kernel:

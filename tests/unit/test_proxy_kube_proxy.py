@@ -10,11 +10,13 @@ import pytest
 
 from labnet.errors import OpFailed
 from labnet.kernel.netfilter_fake import FakeNetfilter
+from labnet.node.kube_proxy.iptables import IptablesMode
+from labnet.node.kube_proxy.mode import Settings
 from labnet.node.kube_proxy.node_ports import Closable, NodePort, NodePorts
-from labnet.node.kube_proxy.syncer import Settings, Syncer
+from labnet.node.kube_proxy.syncer import Syncer
 from labnet.plan.conntrack import Connection
 from labnet.plan.netfilter import NetfilterState
-from tests.flow.cluster import A, B, endpoints, node_port, service
+from tests.flow.cluster import CONFIG, A, B, endpoints, node_port, service
 
 SETTINGS = Settings("node1", IPv4Address("192.168.50.11"), IPv4Network("10.244.0.0/16"))
 Json = dict[str, Any]
@@ -64,7 +66,8 @@ class World:
         self.restart()
 
     def restart(self) -> None:
-        self.syncer = Syncer(SETTINGS, self.node, self._report, NodePorts(self.sockets))
+        mode = IptablesMode(CONFIG, self.node)
+        self.syncer = Syncer(SETTINGS, mode, self.node, self._report, NodePorts(self.sockets))
 
     def _report(self, reason: str, message: str, service: str) -> None:
         self.reports.append((reason, message, service))

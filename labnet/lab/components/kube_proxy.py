@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from threading import Event, Thread
@@ -16,27 +17,28 @@ from typing import Any, get_args
 from labnet.client.http import Client, Tls
 from labnet.clock import SystemClock
 from labnet.errors import LabnetError, Unsupported
+from labnet.kernel.conntrack import LinuxConntrack
 from labnet.kernel.linux import LinuxKernel
-from labnet.kernel.netfilter import LinuxNetfilter
 from labnet.lab.components.lifetime import until_terminated
+from labnet.lab.components.proxy_modes import MODES, mode_of, others
+from labnet.node.kube_proxy.mode import Settings
 from labnet.node.kube_proxy.run import KubeProxy
-from labnet.node.kube_proxy.syncer import Settings
 from labnet.plan.ops import SetSysctl
 from labnet.plan.state import Sysctl
 from labnet.proxy.iptables.planner import Style
 
 log = logging.getLogger("kube-proxy")
 
-MODES = ("iptables",)
-
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What the component is told."""
+    """What the component is told; ``style`` counts in iptables mode only."""
 
     api: str
     tls: Tls
     settings: Settings
+    mode: str
+    style: Style
 
 
 def parse(config: dict[str, Any]) -> Config:
@@ -46,6 +48,7 @@ def parse(config: dict[str, Any]) -> Config:
         raise Unsupported(f"kube-proxy mode {mode!r}", hint=f"known: {', '.join(MODES)}")
     if style not in get_args(Style):
         raise Unsupported(f"rule style {style!r}", hint=f"known: {', '.join(get_args(Style))}")
+    service_cidr = config.get("service_cidr")
     return Config(
         api=config["api"],
         tls=Tls(config["ca"], config["cert"], config["key"]),
@@ -53,8 +56,10 @@ def parse(config: dict[str, Any]) -> Config:
             node=config["node"],
             address=IPv4Address(config["address"]),
             pod_cidr=IPv4Network(config["pod_cidr"]),
-            style=style,
+            service_cidr=IPv4Network(service_cidr) if service_cidr else None,
         ),
+        mode=mode,
+        style=style,
     )
 
 
@@ -63,17 +68,31 @@ def main(config: dict[str, object]) -> None:
     settled = parse(config)
 
     def run(stop: Event) -> None:
-        log.info("mode iptables, rule style %s", settled.settings.style)
+        _say(settled)
         _route_localnet(settled.settings.node)
-        with (
-            Client(settled.api, settled.tls, user_agent="kube-proxy") as client,
-            LinuxNetfilter() as kernel,
-        ):
-            proxy = KubeProxy(settled.settings, client, kernel, SystemClock())
+        with ExitStack() as stack:
+            client = stack.enter_context(Client(settled.api, settled.tls, user_agent="kube-proxy"))
+            proxy = KubeProxy(
+                settled.settings,
+                client,
+                mode_of(settled.mode, settled.settings, settled.style, stack),
+                stack.enter_context(LinuxConntrack()),
+                SystemClock(),
+                others=others(settled.mode, settled.settings, stack),
+            )
             Thread(target=_when, args=(stop, proxy.stop), name="end", daemon=True).start()
             proxy.run()
 
     until_terminated(run)
+
+
+def _say(settled: Config) -> None:
+    if settled.mode == "iptables":
+        log.info("mode iptables, rule style %s", settled.style)
+    elif settled.style != "current":
+        log.info("mode %s; style %s is for iptables mode only", settled.mode, settled.style)
+    else:
+        log.info("mode %s", settled.mode)
 
 
 def _when(stop: Event, end: Callable[[], None]) -> None:

@@ -8,12 +8,10 @@ took effect before the refused one are not repeated.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from labnet.errors import OpFailed
+from labnet.node.kube_proxy.mode import Programmed
 from labnet.plan.netfilter import (
     NetfilterKernel,
-    Transaction,
     TransactionRefused,
     TransactionTooLarge,
     Wanted,
@@ -23,14 +21,6 @@ from labnet.plan.netfilter_isolate import without
 
 _ATTEMPTS = 50
 _SMALLEST = 2_000  # bytes: a rule or two
-
-
-@dataclass(frozen=True, slots=True)
-class Programmed:
-    """What one pass wrote, and what the kernel would not have."""
-
-    written: tuple[Transaction, ...]
-    refused: tuple[TransactionRefused, ...] = ()
 
 
 def program(wanted: Wanted, kernel: NetfilterKernel, budget: int = BUDGET) -> Programmed:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterable
 from contextlib import ExitStack
 from datetime import datetime
 
@@ -19,9 +20,10 @@ from labnet.errors import LabnetError
 from labnet.node.kube_proxy.events import EventReporter
 from labnet.node.kube_proxy.health import HEALTHZ_PORT, Answer, HealthServer
 from labnet.node.kube_proxy.loop import Loop
+from labnet.node.kube_proxy.mode import Mode, Programmed, Settings
 from labnet.node.kube_proxy.node_ports import NodePorts
-from labnet.node.kube_proxy.program import Programmed
-from labnet.node.kube_proxy.syncer import ProxyKernel, Settings, Syncer
+from labnet.node.kube_proxy.syncer import Syncer
+from labnet.plan.conntrack import ConntrackKernel
 from labnet.proxy.model import Portal
 
 log = logging.getLogger("kube-proxy")
@@ -36,12 +38,16 @@ class KubeProxy:
         self,
         settings: Settings,
         api: Api,
-        kernel: ProxyKernel,
+        mode: Mode,
+        kernel: ConntrackKernel,
         clock: Clock,
+        *,
         ports: NodePorts | None = None,
+        others: Iterable[Mode] = (),
     ) -> None:
         self._clock = clock
-        self._syncer = Syncer(settings, kernel, EventReporter(api, settings.node, clock), ports)
+        report = EventReporter(api, settings.node, clock)
+        self._syncer = Syncer(settings, mode, kernel, report, ports, others)
         self._loop = Loop(self._sync)
         self._services = Informer(api, SERVICES, self._changed)
         self._slices = Informer(api, ENDPOINT_SLICES, self._changed)

@@ -2,7 +2,7 @@
 
 A pass looks at every Service and EndpointSlice there is and makes node ports, rules and
 UDP flows match them; a second pass right after does nothing. What is remembered between
-passes is only there to save time (the rules of services that did not change) or belongs
+passes is only there to save time (the portals of services that did not change) or belongs
 to this process (open sockets): a new process arrives at the same kernel.
 """
 
@@ -11,25 +11,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Address, IPv4Network
 from typing import Protocol
 
 from labnet.errors import LabnetError
+from labnet.node.kube_proxy.mode import Mode, Programmed, Settings
 from labnet.node.kube_proxy.node_ports import NodePort, NodePorts, node_ports
-from labnet.node.kube_proxy.program import Programmed, program
 from labnet.plan.conntrack import UDP, ConntrackKernel
-from labnet.plan.netfilter import NetfilterKernel
 from labnet.proxy.conntrack import Frontends, frontends, stale, with_removed
-from labnet.proxy.iptables.planner import STYLES, Style, wanted
-from labnet.proxy.iptables.rules import Fragment, RuleConfig
 from labnet.proxy.model import Portal
 from labnet.proxy.services import Object, service_portals, slice_owner
 
 log = logging.getLogger("kube-proxy")
-
-
-class ProxyKernel(NetfilterKernel, ConntrackKernel, Protocol):
-    """What kube-proxy needs of its node."""
 
 
 class Reporter(Protocol):
@@ -40,40 +32,32 @@ class Reporter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """A node's kube-proxy."""
-
-    node: str
-    address: IPv4Address
-    pod_cidr: IPv4Network
-    style: Style = "current"
-
-    @property
-    def rules(self) -> RuleConfig:
-        """What its rules depend on."""
-        return RuleConfig(self.pod_cidr, self.address)
-
-
-@dataclass(frozen=True, slots=True)
 class _Kept:
-    """A service's rules, and the versions of the objects they were made from."""
+    """A service's portals, and the versions of the objects they were made from."""
 
     versions: tuple[str, ...]
     portals: tuple[Portal, ...]
-    fragments: tuple[Fragment, ...]
 
 
 class Syncer:
-    """Makes the kernel match the objects. Close it to let go of the node ports."""
+    """Makes the node match the objects. Close it to let go of the node ports.
+
+    ``others`` are the modes this node may have been in before; after the first pass
+    each removes what it left.
+    """
 
     def __init__(
         self,
         settings: Settings,
-        kernel: ProxyKernel,
+        mode: Mode,
+        kernel: ConntrackKernel,
         report: Reporter,
         ports: NodePorts | None = None,
+        others: Iterable[Mode] = (),
     ) -> None:
         self._settings = settings
+        self._mode = mode
+        self._others = list(others)
         self._kernel = kernel
         self._report = report
         self._ports = ports or NodePorts()
@@ -83,8 +67,9 @@ class Syncer:
         self._complained: set[str] = set()
 
     def close(self) -> None:
-        """Let go of the node ports; rules stay."""
+        """Let go of the node ports and of what else is the process's; rules stay."""
         self._ports.close()
+        self._mode.close()
 
     def portals(self) -> tuple[Portal, ...]:
         """Return the portals as of the last pass."""
@@ -93,13 +78,16 @@ class Syncer:
     def sync(self, services: Iterable[Object], slices: Iterable[Object]) -> Programmed:
         """Make the node match; return what was written. Raises ``OpFailed``."""
         self._keep(services, slices)
-        kept = [self._kept[name] for name in sorted(self._kept)]
-        portals = tuple(portal for k in kept for portal in k.portals)
+        portals = tuple(
+            portal for name in sorted(self._kept) for portal in self._kept[name].portals
+        )
         self._portals = portals
         ports = node_ports(portals)
         lost = self._ports.acquire(ports)
-        fragments = [f for k in kept for f in self._fragments(k, lost)]
-        done = program(wanted(self._settings.style, fragments), self._kernel)
+        done = self._mode.sync(
+            {name: _without(kept.portals, lost) for name, kept in self._kept.items()}
+        )
+        self._remove_others()
         self._ports.release(ports)
         self._forget_stale_flows(portals)
         self._complain(done, ports, lost)
@@ -121,24 +109,24 @@ class Syncer:
         self._kept = kept
 
     def _plan(self, service: Object, slices: Sequence[Object], versions: tuple[str, ...]) -> _Kept:
-        portals = service_portals(service, slices, self._settings.node)
-        fragment = STYLES[self._settings.style].fragment
-        rules = self._settings.rules
-        return _Kept(versions, portals, tuple(fragment(p, rules) for p in portals))
+        return _Kept(versions, service_portals(service, slices, self._settings.node))
 
-    def _fragments(self, kept: _Kept, lost: dict[NodePort, LabnetError]) -> Iterable[Fragment]:
-        """Return a service's rules, without those for node ports that somebody else has."""
-        if not lost:
-            return kept.fragments
-        fragment = STYLES[self._settings.style].fragment
-        return [
-            fragment(replace(p, port=replace(p.port, node_port=0)), self._settings.rules)
-            if NodePort(p.port.protocol, p.port.node_port) in lost
-            else f
-            for p, f in zip(kept.portals, kept.fragments, strict=True)
-        ]
+    def _remove_others(self) -> None:
+        """Remove what other modes left, once; what fails is tried again next time."""
+        left, self._others = self._others, []
+        for mode in left:
+            try:
+                done = mode.remove()
+            except LabnetError as error:
+                log.warning("the %s mode's rules may remain: %s", mode.name, error)
+                self._others.append(mode)
+                continue
+            if done.written:
+                log.info("removed what %s mode had left", mode.name)
 
     def _forget_stale_flows(self, portals: Iterable[Portal]) -> None:
+        if not self._mode.translates:
+            return
         fronts = frontends(portals)
         before, self._fronts = self._fronts, fronts
         if before == fronts or not (fronts.addresses or (before and before.addresses)):
@@ -170,6 +158,18 @@ class Syncer:
             log.warning("%s %s: %s", reason, service, message)
             self._report(reason, message, service)
         self._complained = set(troubles)
+
+
+def _without(portals: tuple[Portal, ...], lost: dict[NodePort, LabnetError]) -> tuple[Portal, ...]:
+    """Return ``portals`` without the node ports that somebody else has."""
+    if not lost or not any(NodePort(p.port.protocol, p.port.node_port) in lost for p in portals):
+        return portals
+    return tuple(
+        replace(p, port=replace(p.port, node_port=0))
+        if NodePort(p.port.protocol, p.port.node_port) in lost
+        else p
+        for p in portals
+    )
 
 
 def _version(obj: Object) -> str:

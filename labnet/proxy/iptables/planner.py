@@ -43,6 +43,8 @@ OWNED = (
     "KUBE-XLB-",
     "KUBE-SEP-",
 )
+LEFT_BEHIND = (*OWNED, "KUBE-FIREWALL")
+"""What goes when a node no longer uses iptables mode; nobody else here makes these."""
 
 
 @dataclass(frozen=True, slots=True)
