@@ -12,6 +12,9 @@ from __future__ import annotations
 from base64 import b32encode
 from hashlib import sha256
 
+MASQUERADE_MARK = "0x4000/0x4000"
+"""kube-proxy's mark on packets to be masqueraded; flannel must leave those alone."""
+
 IFNAME_MAX = 15
 CHAIN_MAX = 28
 

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from ipaddress import IPv4Network
 
+from labnet.naming import MASQUERADE_MARK
 from labnet.plan.netfilter import Hook, Wanted, frozen
 
 POSTROUTING = "FLANNEL-POSTRTG"
 FORWARD = "FLANNEL-FWD"
-KUBE_PROXY_MARK = "0x4000/0x4000"
 MULTICAST = "224.0.0.0/4"
 _MASQ = '-m comment --comment "flanneld masq"'
 _FORWARD = '-m comment --comment "flanneld forward"'
@@ -45,7 +45,7 @@ def _forward(network: IPv4Network) -> tuple[str, ...]:
 
 def _postrouting(network: IPv4Network, subnet: IPv4Network) -> tuple[str, ...]:
     return (
-        f"-m mark --mark {KUBE_PROXY_MARK} {_MASQ} -j RETURN",
+        f"-m mark --mark {MASQUERADE_MARK} {_MASQ} -j RETURN",
         f"-s {subnet} -d {network} {_MASQ} -j RETURN",
         f"-s {network} -d {subnet} {_MASQ} -j RETURN",
         f"! -s {network} -d {subnet} {_MASQ} -j RETURN",

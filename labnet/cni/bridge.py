@@ -19,6 +19,7 @@ from labnet import naming
 from labnet.plan.state import Address, Cable, Link, NodeState, Scope
 
 BRIDGE = "cni0"
+INTERFACE = "eth0"  # the pod's end
 SCOPE = Scope(links=frozenset({BRIDGE}))
 
 
@@ -51,7 +52,7 @@ def cable(sandbox: str, address: IPv4Address, subnet: IPv4Network, mtu: int) -> 
     return Cable(
         port=naming.host_veth(sandbox),
         bridge=BRIDGE,
-        interface="eth0",
+        interface=INTERFACE,
         address=IPv4Interface((address, subnet.prefixlen)),
         gateway=gateway(subnet).ip,
         mac=pod_mac(address),

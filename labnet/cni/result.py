@@ -12,12 +12,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Interface
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from typing import Any
+
+from labnet.cni.bridge import BRIDGE, INTERFACE
 
 CNI_VERSION = "1.0.0"
 NETWORK = "cbr0"  # the name flannel's manifests give the pod network
-INTERFACE = "eth0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,6 @@ class Attachment:
     port: str
     port_mac: str
     mac: str
-    netns: str = ""
     interface: str = INTERFACE
 
 
@@ -40,7 +40,7 @@ def container_id(sandbox: str) -> str:
     return sandbox.replace("/", "-")
 
 
-def conflist(mtu: int, subnet: str) -> dict[str, Any]:
+def conflist(mtu: int, subnet: IPv4Network) -> dict[str, Any]:
     """Return the network configuration list that describes the pod network."""
     return {
         "cniVersion": CNI_VERSION,
@@ -48,25 +48,29 @@ def conflist(mtu: int, subnet: str) -> dict[str, Any]:
         "plugins": [
             {
                 "type": "bridge",
-                "bridge": "cni0",
+                "bridge": BRIDGE,
                 "mtu": mtu,
                 "isDefaultGateway": True,
                 "hairpinMode": True,
                 "ipMasq": False,  # flanneld's rules do it, for the whole node
-                "ipam": {"type": "host-local", "ranges": [[{"subnet": subnet}]]},
+                "ipam": {"type": "host-local", "ranges": [[{"subnet": str(subnet)}]]},
             }
         ],
     }
 
 
 def result(a: Attachment, bridge_mac: str) -> dict[str, Any]:
-    """Return the ADD result: bridge, port and pod interface, address, default route."""
+    """Return the ADD result: bridge, port and pod interface, address, default route.
+
+    ``sandbox`` is the container's id: the kubelet has its network namespace as an open
+    descriptor, not under a path.
+    """
     return {
         "cniVersion": CNI_VERSION,
         "interfaces": [
             {"name": a.bridge, "mac": bridge_mac},
             {"name": a.port, "mac": a.port_mac},
-            {"name": a.interface, "mac": a.mac, "sandbox": a.netns or a.container},
+            {"name": a.interface, "mac": a.mac, "sandbox": a.container},
         ],
         "ips": [{"address": str(a.address), "gateway": str(a.gateway), "interface": 2}],
         "routes": [{"dst": "0.0.0.0/0", "gw": str(a.gateway)}],
@@ -106,7 +110,6 @@ def parse_cached(text: str) -> tuple[str, Attachment]:
         port=port["name"],
         port_mac=port["mac"],
         mac=interface["mac"],
-        netns=interface["sandbox"],
         interface=document["ifName"],
     )
 

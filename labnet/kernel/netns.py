@@ -8,16 +8,15 @@ process for the same thing takes 16 ms.)
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from labnet.linux.namespaces import NEWNET, setns
+from labnet.linux.namespaces import NEWNET, own, setns
 
 
 def own_netns() -> int:
     """Return an open descriptor of the calling thread's network namespace."""
-    return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    return own(NEWNET)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from labnet.errors import LabnetError, Unavailable
+from labnet.linux.files import write_whole
 
 INSIDE = Path("/run/labnet")
 """Where the state directory is mounted in the sandbox and on every node."""
@@ -163,9 +164,7 @@ def private_directory(path: Path) -> Path:
 
 def write_info(state: StateDirectory, info: LabInfo) -> None:
     """Write ``lab.json`` in one step: readers see the old or the new file."""
-    draft = state.info.with_suffix(".new")
-    draft.write_text(json.dumps(asdict(info), indent=2) + "\n")
-    draft.rename(state.info)
+    write_whole(state.info, json.dumps(asdict(info), indent=2) + "\n")
 
 
 def read_info(state: StateDirectory) -> LabInfo:

@@ -45,8 +45,8 @@ def setns(descriptor: int, flags: int, what: str = "") -> None:
 
 
 def own(kind: int) -> int:
-    """Return a descriptor of the caller's namespace of ``kind`` (one flag)."""
-    return os.open(f"/proc/self/ns/{_NAMES[kind]}", os.O_RDONLY | os.O_CLOEXEC)
+    """Return a descriptor of the calling thread's namespace of ``kind`` (one flag)."""
+    return os.open(f"/proc/thread-self/ns/{_NAMES[kind]}", os.O_RDONLY | os.O_CLOEXEC)
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ from labnet.cni import result as cni
 from labnet.cni.host_local import AddressStore
 from labnet.errors import LabnetError, OpFailed, Unavailable
 from labnet.ipam.addresses import pod_range
+from labnet.linux.files import write_whole
 from labnet.plan.diff import diff
 from labnet.plan.kernel import Kernel
 from labnet.plan.ops import Attach, DeleteLink, SetLink
@@ -121,7 +122,7 @@ class BridgeNetwork:
         container = cni.container_id(sandbox_id)
         within = pod_range(env.subnet, self._range_start)
         address = host_local.allocate(
-            self._addresses, within, container, cni.INTERFACE, requested, self._reserved
+            self._addresses, within, container, bridge.INTERFACE, requested, self._reserved
         )
         try:
             self._ensure_bridge(env)
@@ -174,8 +175,8 @@ class BridgeNetwork:
             observed = self._kernel.observe(bridge.SCOPE)
             self._kernel.apply_all(diff(bridge.desired(env.subnet, env.mtu), observed))
             if env != self._described:
-                document = json.dumps(cni.conflist(env.mtu, str(env.subnet)), indent=2)
-                _write(self._state / "net.d" / "10-flannel.conflist", document + "\n")
+                document = json.dumps(cni.conflist(env.mtu, env.subnet), indent=2)
+                write_whole(self._state / "net.d" / "10-flannel.conflist", document + "\n")
                 self._described = env
 
     def _attach(
@@ -212,14 +213,7 @@ class BridgeNetwork:
 
     def _remember(self, sandbox: str, made: cni.Attachment, labels: Mapping[str, str]) -> None:
         mac = bridge.pod_mac(made.gateway)
-        _write(self._cache(made.container), cni.cached(made, mac, sandbox, labels))
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.new")
-    beside.write_text(text)
-    beside.replace(path)
+        write_whole(self._cache(made.container), cni.cached(made, mac, sandbox, labels))
 
 
 def _parse(path: Path) -> tuple[str, cni.Attachment] | None:

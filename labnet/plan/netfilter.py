@@ -25,7 +25,6 @@ from labnet.errors import OpFailed
 Rules = tuple[str, ...]
 Chains = Mapping[str, Rules]
 
-COMMENT_MAX = 255  # struct xt_comment_info
 _JUMP = re.compile(r"(?:^| )-[jg] (\S+)")
 
 

@@ -2,7 +2,7 @@
 
 Four shell assignments. The plugin (and labnet's kubelet) waits for the file, takes the
 pod subnet and the MTU from it, and a restarted flanneld reads it to ask for the same
-subnet again. It is written beside and renamed over, so nobody reads half of it.
+subnet again.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv4Network
 from pathlib import Path
+
+from labnet.linux.files import write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,5 @@ def write(path: Path, env: SubnetEnv) -> bool:
     text = render(env)
     if path.is_file() and path.read_text() == text:
         return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.new")
-    beside.write_text(text)
-    beside.replace(path)
+    write_whole(path, text)
     return True

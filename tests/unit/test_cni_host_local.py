@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
 
@@ -119,7 +118,6 @@ ATTACHED = cni.Attachment(
     port="veth12345678",
     port_mac="0a:59:0a:f4:01:02",
     mac="0a:58:0a:f4:01:02",
-    netns="/run/netns/x",
 )
 
 
@@ -129,7 +127,7 @@ def test_the_result_is_cnis(tmp_path: Path) -> None:
         "interfaces": [
             {"name": "cni0", "mac": "0a:58:0a:f4:01:01"},
             {"name": "veth12345678", "mac": "0a:59:0a:f4:01:02"},
-            {"name": "eth0", "mac": "0a:58:0a:f4:01:02", "sandbox": "/run/netns/x"},
+            {"name": "eth0", "mac": "0a:58:0a:f4:01:02", "sandbox": "f00d-0"},
         ],
         "ips": [{"address": "10.244.1.2/24", "gateway": "10.244.1.1", "interface": 2}],
         "routes": [{"dst": "0.0.0.0/0", "gw": "10.244.1.1"}],
@@ -145,14 +143,8 @@ def test_a_cached_result_tells_a_restarted_kubelet_everything() -> None:
     assert cni.cache_name(cni.container_id("f00d/0")) == "cbr0-f00d-0-eth0"
 
 
-def test_without_a_name_for_the_namespace_the_container_stands_for_it() -> None:
-    made = cni.result(replace(ATTACHED, netns=""), "")
-
-    assert made["interfaces"][2]["sandbox"] == "f00d-0"
-
-
 def test_the_configuration_list_names_the_plugins() -> None:
-    (plugin,) = cni.conflist(1450, "10.244.1.0/24")["plugins"]
+    (plugin,) = cni.conflist(1450, SUBNET)["plugins"]
 
     assert (plugin["type"], plugin["bridge"], plugin["hairpinMode"]) == ("bridge", "cni0", True)
     assert plugin["ipam"]["ranges"] == [[{"subnet": "10.244.1.0/24"}]]

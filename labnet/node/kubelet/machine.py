@@ -12,6 +12,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 import labnet.image.programs
+from labnet.linux.userns import one_uid
 from labnet.node.kubelet.node import Host
 from labnet.sandbox.root import SHARED_ETC, Machine
 
@@ -37,7 +38,7 @@ def read_machine(
         programs=str(Path(labnet.image.programs.__file__).parent),
         hosts=_text("/etc/hosts"),
         resolv_conf=_text("/etc/resolv.conf"),
-        one_uid=_one_uid(_text("/proc/self/uid_map")),
+        one_uid=one_uid(),
     )
 
 
@@ -65,9 +66,3 @@ def _text(path: str) -> str:
         return Path(path).read_text(errors="replace")
     except OSError:
         return ""
-
-
-def _one_uid(uid_map: str) -> bool:
-    """Whether only one user exists in this user namespace: others cannot be become."""
-    rows = [line.split() for line in uid_map.splitlines() if line.strip()]
-    return sum(int(count) for _, _, count in rows) == 1

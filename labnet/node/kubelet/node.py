@@ -38,7 +38,6 @@ class Host:
     kernel: str  # uname -r
     os_image: str  # PRETTY_NAME of /etc/os-release
     architecture: str  # in Go's words: amd64, arm64
-    machine_id: str = ""
     boot_id: str = ""
 
 
@@ -99,10 +98,10 @@ def node_status(
             "kernelVersion": host.kernel,
             "kubeProxyVersion": "",
             "kubeletVersion": KUBELET_VERSION,
-            "machineID": host.machine_id,
+            "machineID": "",
             "operatingSystem": "linux",
             "osImage": host.os_image,
-            "systemUUID": host.machine_id,
+            "systemUUID": "",
         },
     }
 

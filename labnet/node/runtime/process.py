@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Lock, Thread
 
 from labnet.clock import Clock, rfc3339_micro
-from labnet.errors import LabnetError, NotFound, Unavailable
+from labnet.errors import NotFound, Unavailable
 from labnet.node.runtime import logs
 from labnet.node.runtime.pump import LogPump
 from labnet.sandbox.spec import ContainerSpec, ExecSpec, Exit, Process, SandboxSpec
@@ -200,13 +200,13 @@ class ProcessRuntime:
             return
         try:
             ended = self._zygote.wait(process_id)
-        except (NotFound, Unavailable) as error:
-            ended = self._lost(known, error)
+        except (NotFound, Unavailable):
+            ended = self._lost(known)
         with self._lock:
             self._known[process_id] = ended
         for call in self._listeners:
             call(ended)
 
-    def _lost(self, process: Process, _error: LabnetError) -> Process:
+    def _lost(self, process: Process) -> Process:
         """Return an end for a process that the zygote no longer knows: killed."""
         return replace(process, pid=0, exit=Exit(137, 9, self._now()))

@@ -15,12 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from labnet.naming import endpoint_chain, service_chain
+from labnet.naming import MASQUERADE_MARK, endpoint_chain, service_chain
 from labnet.plan.netfilter import Hook, Rules
 from labnet.proxy.iptables.rules import (
     EXTERNAL_SERVICES,
     FORWARD,
-    MARK,
     MARK_MASQ,
     NODEPORTS,
     POSTROUTING,
@@ -198,9 +197,9 @@ def base() -> Base:
     """Return the chains and hooks that are there without any service."""
     return Base(
         nat={
-            MARK_MASQ: (f"-j MARK --set-xmark {MARK}",),
+            MARK_MASQ: (f"-j MARK --set-xmark {MASQUERADE_MARK}",),
             POSTROUTING: (
-                f"-m mark ! --mark {MARK} -j RETURN",
+                f"-m mark ! --mark {MASQUERADE_MARK} -j RETURN",
                 # Cleared, so that a packet that comes by again (IPsec, a tunnel) is not
                 # masqueraded twice; the xor of kube-proxy, as iptables-save prints it.
                 "-j MARK --set-xmark 0x4000/0x0",
@@ -215,7 +214,8 @@ def base() -> Base:
                 # A segment the tracker cannot place is not translated back; the client
                 # would answer it with a reset (k8s#74839).
                 "-m conntrack --ctstate INVALID -j DROP",
-                f"{comment('kubernetes forwarding rules')} -m mark --mark {MARK} -j ACCEPT",
+                f"{comment('kubernetes forwarding rules')}"
+                f" -m mark --mark {MASQUERADE_MARK} -j ACCEPT",
                 f"{comment('kubernetes forwarding conntrack rule')}"
                 " -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
             ),

@@ -18,10 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from labnet.naming import endpoint_chain, service_chain
+from labnet.naming import MASQUERADE_MARK, endpoint_chain, service_chain
 from labnet.plan.netfilter import Hook, Rules
 from labnet.proxy.iptables.rules import (
-    MARK,
     MARK_MASQ,
     NODEPORTS,
     POSTROUTING,
@@ -105,8 +104,8 @@ def base() -> Base:
     masquerade = comment("kubernetes service traffic requiring SNAT")
     return Base(
         nat={
-            MARK_MASQ: (f"-j MARK --set-xmark {MARK}",),
-            POSTROUTING: (f"{masquerade} -m mark --mark {MARK} -j MASQUERADE",),
+            MARK_MASQ: (f"-j MARK --set-xmark {MASQUERADE_MARK}",),
+            POSTROUTING: (f"{masquerade} -m mark --mark {MASQUERADE_MARK} -j MASQUERADE",),
             NODEPORTS: (),
             SERVICES: (),
         },
