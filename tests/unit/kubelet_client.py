@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import select
 import socket
 import ssl
 import struct
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -175,19 +176,26 @@ class Exec:
 
     def frame(self, opcode: int, payload: bytes) -> None:
         """Send one masked frame."""
-        mask = secrets.token_bytes(4)
-        length = len(payload)
-        size = (
-            bytes((0x80 | length,))
-            if length < 126
-            else (
-                struct.pack("!BH", 0xFE, length)
-                if length < 65536
-                else struct.pack("!BQ", 0xFF, length)
-            )
-        )
-        masked = bytes(byte ^ mask[i % 4] for i, byte in enumerate(payload))
-        self.sock.sendall(bytes((0x80 | opcode,)) + size + mask + masked)
+        self.sock.sendall(_client_frame(opcode, payload))
+
+    def send_all(self, messages: Iterable[tuple[int, bytes]]) -> None:
+        """Send messages on channels and take what comes meanwhile, in this one thread.
+
+        A TLS connection must not be entered from two threads at once.
+        """
+        frames = (_client_frame(BINARY, bytes((channel,)) + data) for channel, data in messages)
+        rest = memoryview(b"".join(frames))
+        patience = self.sock.gettimeout()
+        self.sock.setblocking(False)
+        try:
+            while rest and not self.closed:
+                with suppress(ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                    rest = rest[self.sock.send(rest[:65536]) :]
+                with suppress(ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                    self.read()
+                select.select([self.sock], [self.sock], [], patience)
+        finally:
+            self.sock.settimeout(patience)
 
     def run(self) -> dict[str, Any]:
         """Read to the end; return the Status."""
@@ -211,6 +219,20 @@ class Exec:
                 self.pongs.append(payload)
             elif opcode == CLOSING:
                 self.closed = True
+
+
+def _client_frame(opcode: int, payload: bytes) -> bytes:
+    """Return a frame, masked as a client's must be."""
+    mask, length = secrets.token_bytes(4), len(payload)
+    if length < 126:
+        size = bytes((0x80 | length,))
+    elif length < 65536:
+        size = struct.pack("!BH", 0xFE, length)
+    else:
+        size = struct.pack("!BQ", 0xFF, length)
+    key = (mask * (length // 4 + 1))[:length]
+    number = int.from_bytes(payload, "big") ^ int.from_bytes(key, "big")
+    return bytes((0x80 | opcode,)) + size + mask + number.to_bytes(length, "big")
 
 
 def _server_frame(data: bytes) -> tuple[int, bytes, int] | None:

@@ -9,7 +9,6 @@ import ssl
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from hypothesis import given, settings
@@ -160,16 +159,8 @@ def test_exec_feeds_stdin_until_it_is_closed(node: ServedNode, port: int) -> Non
 def test_megabytes_go_in_and_out_at_the_same_time(node: ServedNode, port: int) -> None:
     block = bytes(range(256)) * 400
     with executing(node, port, "cat", input=1, output=1) as run:
-
-        def feed() -> None:
-            for _ in range(20):
-                run.send(0, block)
-            run.send(255, b"\0")
-
-        thread = Thread(target=feed)
-        thread.start()
+        run.send_all([(0, block)] * 20 + [(255, b"\0")])
         assert run.run()["status"] == "Success"
-        thread.join()
     assert run.channels[1] == block * 20
 
 
