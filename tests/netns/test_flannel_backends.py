@@ -14,7 +14,7 @@ from labnet.kernel.linux import LinuxKernel
 from labnet.kernel.netfilter import LinuxNetfilter
 from labnet.kernel.netns import inside, own_netns
 from labnet.lab import underlay
-from labnet.node.flanneld import Flanneld, Settings
+from labnet.node.flanneld.sync import Flanneld, Settings
 from labnet.node.network import BridgeNetwork
 from labnet.plan.ops import Plan
 from labnet.store.memory import MemoryStore

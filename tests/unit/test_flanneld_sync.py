@@ -16,7 +16,8 @@ from labnet.errors import NotFound, OpFailed, Unsupported
 from labnet.kernel.fake import FakeKernel
 from labnet.kernel.netfilter_fake import FakeNetfilter
 from labnet.lab.components import flanneld as component
-from labnet.node.flanneld import RENEW_EVERY, Flanneld, Settings
+from labnet.node.flanneld.loop import Feed, run
+from labnet.node.flanneld.sync import RENEW_EVERY, Flanneld, Settings
 from labnet.plan.explain import shell
 from labnet.plan.state import Address, Link, NodeState, Scope
 from labnet.store.memory import MemoryStore
@@ -222,10 +223,8 @@ def test_an_unknown_backend_says_which_there_are(tmp_path: Path) -> None:
 
 def test_the_component_follows_leases_until_it_is_stopped(tmp_path: Path) -> None:
     node = Node(tmp_path)
-    feed = component.Feed(node.store)
-    loop = threading.Thread(
-        target=component.run, args=(node.flanneld, node.manager, feed, CONF), daemon=True
-    )
+    feed = Feed(node.store)
+    loop = threading.Thread(target=run, args=(node.flanneld, node.manager, feed, CONF), daemon=True)
     loop.start()
     other = node.manager.acquire(SECOND).lease
 

@@ -21,6 +21,7 @@ from labnet.apiserver.reservations import Ranges
 from labnet.apiserver.server import ApiServer
 from labnet.apiserver.tls import server_context
 from labnet.errors import Unavailable
+from labnet.lab.components.lifetime import start_logging
 from labnet.store.etcd import EtcdStore
 from labnet.store.tls import Tls
 
@@ -71,7 +72,7 @@ def parse(config: dict[str, Any]) -> Config:
 
 def main(config: dict[str, object]) -> None:
     """Serve until SIGTERM."""
-    logging.basicConfig(level=logging.INFO, format=_FORMAT, datefmt="%m%d %H:%M:%S")
+    start_logging()
     parsed = parse(config)
     sockets = listeners(parsed)
     context = server_context(parsed.serving_cert, parsed.serving_key, parsed.client_ca)
@@ -91,9 +92,6 @@ def main(config: dict[str, object]) -> None:
         with server:
             signal.signal(signal.SIGTERM, lambda *_: server.stop())
             server.serve()
-
-
-_FORMAT = "%(levelname).1s%(asctime)s.%(msecs)03d %(name)s] %(message)s"
 
 
 def listeners(config: Config) -> list[socket.socket]:

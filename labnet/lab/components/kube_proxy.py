@@ -7,11 +7,10 @@ what it wrote stays, so that connections go on while it is away.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
-from threading import Event, Thread
+from threading import Event
 from typing import Any, get_args
 
 from labnet.client.http import Client, Tls
@@ -19,7 +18,7 @@ from labnet.clock import SystemClock
 from labnet.errors import LabnetError, Unsupported
 from labnet.kernel.conntrack import LinuxConntrack
 from labnet.kernel.linux import LinuxKernel
-from labnet.lab.components.lifetime import until_terminated
+from labnet.lab.components.lifetime import until_terminated, when
 from labnet.lab.components.proxy_modes import MODES, mode_of, others
 from labnet.node.kube_proxy.mode import Settings
 from labnet.node.kube_proxy.run import KubeProxy
@@ -80,7 +79,7 @@ def main(config: dict[str, object]) -> None:
                 SystemClock(),
                 others=others(settled.mode, settled.settings, stack),
             )
-            Thread(target=_when, args=(stop, proxy.stop), name="end", daemon=True).start()
+            when(stop, proxy.stop)
             proxy.run()
 
     until_terminated(run)
@@ -93,11 +92,6 @@ def _say(settled: Config) -> None:
         log.info("mode %s; style %s is for iptables mode only", settled.mode, settled.style)
     else:
         log.info("mode %s", settled.mode)
-
-
-def _when(stop: Event, end: Callable[[], None]) -> None:
-    stop.wait()
-    end()
 
 
 def _route_localnet(node: str) -> None:

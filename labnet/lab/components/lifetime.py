@@ -14,21 +14,39 @@ import signal
 import threading
 from collections.abc import Callable
 
-FORMAT = "%(levelname).1s%(asctime)s.%(msecs)03d %(threadName)s %(name)s] %(message)s"
+_FORMAT = "%(levelname).1s%(asctime)s.%(msecs)03d %(threadName)s %(name)s] %(message)s"
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 log = logging.getLogger(__name__)
 
 
+def start_logging() -> None:
+    """Log to standard error, one line per record, as Kubernetes' klog prints them."""
+    logging.basicConfig(level=logging.INFO, format=_FORMAT, datefmt="%m%d %H:%M:%S")
+
+
 def until_terminated(run: Callable[[threading.Event], None]) -> None:
     """Call ``run(stop)`` and set ``stop`` at SIGTERM or SIGINT."""
-    logging.basicConfig(level=logging.INFO, format=FORMAT, datefmt="%m%d %H:%M:%S")
+    start_logging()
     signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     threading.excepthook = _die
     stop = threading.Event()
     waiter = threading.Thread(target=_wait_for_signal, args=(stop,), name="signals", daemon=True)
     waiter.start()
     run(stop)
+
+
+def when(stop: threading.Event, end: Callable[[], None]) -> None:
+    """Have ``end`` called in a thread of its own once ``stop`` is set.
+
+    For a loop that waits for something else than ``stop``.
+    """
+
+    def wait() -> None:
+        stop.wait()
+        end()
+
+    threading.Thread(target=wait, name="end", daemon=True).start()
 
 
 def _wait_for_signal(stop: threading.Event) -> None:
