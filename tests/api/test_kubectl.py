@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
-from time import monotonic
 
 import pytest
 
 from tests.api.server import KUBECTL, RunningServer, pod
+from tests.conditions import eventually
 
 pytestmark = pytest.mark.kubectl
 
@@ -122,10 +122,7 @@ def test_wait_and_a_delete_that_waits_for_the_kubelet(api: RunningServer) -> Non
     api.post(_PODS, pod("web", "node1"))
 
     def kubelet() -> None:
-        deadline = monotonic() + 10
-        while monotonic() < deadline:
-            if "deletionTimestamp" in api.get(f"{_PODS}/web").json["metadata"]:
-                break
+        eventually(lambda: "deletionTimestamp" in api.get(f"{_PODS}/web").json["metadata"])
         api.request("DELETE", f"{_PODS}/web?gracePeriodSeconds=0")
 
     thread = threading.Thread(target=kubelet)

@@ -14,6 +14,7 @@ import pytest
 from labnet.apiserver import streams
 from labnet.store.tls import Tls
 from tests.api.server import TOKEN, RunningServer, config_map, pod
+from tests.conditions import eventually
 
 _MAPS = "/api/v1/namespaces/default/configmaps"
 _PODS = "/api/v1/namespaces/default/pods"
@@ -161,10 +162,7 @@ def test_a_client_that_does_not_read_is_cut_off(
 def test_a_watcher_that_hangs_up_is_forgotten(api: RunningServer) -> None:
     watch = api.watch(f"{_MAPS}?watch=1")
     watch.close()
-    deadline = monotonic() + 10
-    while len(api.server.parts.streams) and monotonic() < deadline:
-        api.get("/version")
-    assert len(api.server.parts.streams) == 0
+    eventually(lambda: api.get("/version") and len(api.server.parts.streams) == 0)
 
 
 def test_events_are_lines_of_json(api: RunningServer) -> None:

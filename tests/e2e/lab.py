@@ -8,11 +8,12 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.conditions import eventually
 
 ROOT = Path(__file__).parents[2]
 LABNET = [sys.executable, "-m", "labnet.cli.main"]
@@ -66,10 +67,7 @@ class Lab:
 
 def wait_until(what: str, condition: Callable[[], object], deadline: float = DEADLINE) -> None:
     """Ask ``condition`` until it holds; fail with ``what`` after ``deadline`` seconds."""
-    end = time.monotonic() + deadline
-    while not condition():
-        assert time.monotonic() < end, f"not within {deadline} s: {what}"
-        time.sleep(0.05)
+    eventually(condition, deadline, lambda: what, pause=0.05)
 
 
 @contextlib.contextmanager

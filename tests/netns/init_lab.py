@@ -15,8 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -187,11 +186,3 @@ def _parents() -> dict[int, int]:
                 continue
             found[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
     return found
-
-
-def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
-    """Wait for a condition with a deadline; the last look decides."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the deadline has passed"
-        select.select([], [], [], 0.01)

@@ -10,7 +10,7 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -31,6 +31,7 @@ from labnet.node.runtime.process import ProcessRuntime
 from labnet.node.runtime.pump import LogPump
 from labnet.sandbox.zygote import Zygote
 from labnet.subnet import file
+from tests.conditions import eventually
 from tests.unit.kubelet_client import Exec, received, upgrade
 from tests.unit.kubelet_rig import SUBNET
 
@@ -95,7 +96,7 @@ class Scene:
             found = self.pod(name).get("status", {}).get("conditions", ())
             return any(c["type"] == "Ready" and c["status"] == "True" for c in found)
 
-        wait_for(condition, lambda: str(self.pod(name).get("status")))
+        eventually(condition, why=lambda: str(self.pod(name).get("status")))
         return self.pod(name)
 
     def pod(self, name: str) -> dict[str, Any]:
@@ -119,7 +120,7 @@ class Scene:
                 return True
             return False
 
-        wait_for(gone, lambda: str(self.runtime.processes()))
+        eventually(gone, why=lambda: str(self.runtime.processes()))
         return time.monotonic() - started
 
     def connect(self) -> ssl.SSLSocket:
@@ -151,15 +152,6 @@ class Scene:
         with self.connect() as sock:
             sock.sendall(f"GET /containerLogs/default/{pod}/{pod} HTTP/1.1\r\n\r\n".encode())
             return b"".join(iter(lambda: received(sock), b"")).decode()
-
-
-def wait_for(condition: Callable[[], bool], why: Callable[[], str]) -> None:
-    """Wait until ``condition`` holds, for ten seconds at most."""
-    deadline = time.monotonic() + 10
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(why())
-        time.sleep(0.01)
 
 
 def get(address: str, port: int = 80, path: str = "/") -> str:
@@ -196,7 +188,7 @@ def serves(_config: Mapping[str, Any]) -> dict[str, Any]:
         scene.create("web")
         pod = scene.ready("web")
         page = get(pod["status"]["podIP"])
-        wait_for(lambda: "GET /" in scene.logs("web"), lambda: scene.logs("web"))
+        eventually(lambda: "GET /" in scene.logs("web"), why=lambda: scene.logs("web"))
         return {"page": page, "log": scene.logs("web"), "ip": pod["status"]["podIP"]}
 
 
@@ -237,11 +229,13 @@ def restarts(_config: Mapping[str, Any]) -> dict[str, Any]:
         after = {p.id: p.pid for p in scene.runtime.processes()}
         scene.ready("box")
         lines = len(scene.logs("box").splitlines())
-        wait_for(lambda: len(scene.logs("box").splitlines()) > lines + 2, lambda: scene.logs("box"))
+        eventually(
+            lambda: len(scene.logs("box").splitlines()) > lines + 2, why=lambda: scene.logs("box")
+        )
         container = next(i for i in after if "/box/" in i)
         scene.runtime.signal(container, 15)
-        wait_for(
-            lambda: scene.state("box").get("restartCount") == 1, lambda: str(scene.state("box"))
+        eventually(
+            lambda: scene.state("box").get("restartCount") == 1, why=lambda: str(scene.state("box"))
         )
         last = scene.state("box")["lastState"]["terminated"]["exitCode"]
         return {"before": before, "after": after, "last": last}
@@ -256,7 +250,7 @@ def ends(_config: Mapping[str, Any]) -> dict[str, Any]:
         scene.ready("box")
         quick, patient = scene.delete("web"), scene.delete("box")
         left = [p.id for p in scene.runtime.processes()]
-        wait_for(lambda: not cables(), lambda: str(cables()))  # the kernel takes its time
+        eventually(lambda: not cables(), why=lambda: str(cables()))  # the kernel takes its time
         files = [
             str(p)
             for root in ("/var/log/pods", "/var/lib/kubelet/pods")
@@ -285,13 +279,13 @@ def probes(_config: Mapping[str, Any]) -> dict[str, Any]:
         scene.ready("app")
         seconds = time.monotonic() - started
         scene.run("app", "touch", "/tmp/broken")
-        wait_for(
-            lambda: scene.state("app").get("restartCount") == 1, lambda: str(scene.state("app"))
+        eventually(
+            lambda: scene.state("app").get("restartCount") == 1, why=lambda: str(scene.state("app"))
         )
         scene.ready("app")
-        wait_for(
+        eventually(
             lambda: any(e["reason"] == "Unhealthy" for e in scene.api.list(EVENTS).items),
-            lambda: "no event",
+            why=lambda: "no event",
         )
         reasons = {e["reason"] for e in scene.api.list(EVENTS).items}
         return {"seconds": seconds, "reasons": sorted(reasons)}

@@ -17,7 +17,8 @@ from labnet.lab.init.launch import launch
 from labnet.linux.seqpacket import Client
 from labnet.sandbox.spec import ComponentSpec, Process
 from labnet.sandbox.zygote import Zygote
-from tests.netns.init_lab import USERS, Lab, end, lab, until
+from tests.conditions import eventually
+from tests.netns.init_lab import USERS, Lab, end, lab
 
 pytestmark = [pytest.mark.netns]
 ENTRIES = "tests.netns.init_entries"
@@ -46,7 +47,7 @@ def process(running: Lab, name: str) -> Process:
 def test_a_component_runs_on_its_host_and_logs_to_its_file(running: Lab) -> None:
     pid = running.zygote.component(spec("logged", greeting="hello"))
     log = running.state / "logs/logged.log"
-    until(lambda: "started hello" in log.read_text())
+    eventually(lambda: "started hello" in log.read_text())
     assert starts(running, "logged") == [f"{pid} node1 ['file', 'greeting']"]
     assert running.run("cat", f"/proc/{pid}/comm", host="node1")[1].strip() == "logged"
 
@@ -54,26 +55,26 @@ def test_a_component_runs_on_its_host_and_logs_to_its_file(running: Lab) -> None
 def test_a_killed_component_is_back_at_once(running: Lab) -> None:
     watch = running.zygote.watch("node1")
     running.zygote.component(spec("killed"))
-    until(lambda: len(starts(running, "killed")) == 1)
+    eventually(lambda: len(starts(running, "killed")) == 1)
     running.zygote.component_signal("killed", signal.SIGKILL)
     ended = next(one for one in watch if one.id == "killed")
     assert ended.exit is not None
     assert ended.exit.signal == signal.SIGKILL
-    until(lambda: len(starts(running, "killed")) == 2, seconds=0.9)
+    eventually(lambda: len(starts(running, "killed")) == 2, seconds=0.9)
     assert process(running, "killed").restarts == 1
 
 
 def test_one_that_fails_at_once_waits_longer_each_time(running: Lab) -> None:
     running.zygote.component(spec("failing", entry="failing"))
-    until(lambda: process(running, "failing").restarts == 1)
-    until(lambda: process(running, "failing").exit is not None)
+    eventually(lambda: process(running, "failing").restarts == 1)
+    eventually(lambda: process(running, "failing").exit is not None)
     assert "ValueError: no good" in (running.state / "logs/failing.log").read_text()
     running.zygote.component_stop("failing")
 
 
 def test_a_stopped_component_stays_stopped_until_it_is_started_again(running: Lab) -> None:
     running.zygote.component(spec("stopped"))
-    until(lambda: len(starts(running, "stopped")) == 1)
+    eventually(lambda: len(starts(running, "stopped")) == 1)
     with pytest.raises(AlreadyExists):
         running.zygote.component(spec("stopped"))
     running.zygote.component_stop("stopped")
@@ -82,7 +83,7 @@ def test_a_stopped_component_stays_stopped_until_it_is_started_again(running: La
         running.zygote.component_signal("stopped", signal.SIGTERM)
     pid = running.zygote.component_restart("stopped")
     assert process(running, "stopped").pid == pid
-    until(lambda: len(starts(running, "stopped")) == 2)
+    eventually(lambda: len(starts(running, "stopped")) == 2)
 
 
 def test_a_restart_is_a_new_process(running: Lab) -> None:
@@ -96,7 +97,7 @@ def test_a_component_can_be_a_program(running: Lab) -> None:
     argv = ("sh", "-c", "echo from $0 $NAME; exec sleep 1000", "shell")
     program = ComponentSpec("program", "client", argv=argv, env=(("NAME", "me"),))
     running.zygote.component(program)
-    until(lambda: (running.state / "logs/program.log").read_text() == "from shell me\n")
+    eventually(lambda: (running.state / "logs/program.log").read_text() == "from shell me\n")
 
 
 @pytest.mark.parametrize(

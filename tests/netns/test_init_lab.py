@@ -18,7 +18,8 @@ from labnet.lab.liveness import running as is_running
 from labnet.linux.seqpacket import Client
 from labnet.sandbox.spec import ContainerSpec, ExecSpec, Mount, SandboxSpec
 from labnet.sandbox.zygote import HostSpec, Zygote
-from tests.netns.init_lab import MOUNTS, USERS, Lab, exit_code, lab, members, node, until
+from tests.conditions import eventually
+from tests.netns.init_lab import MOUNTS, USERS, Lab, exit_code, lab, members, node
 
 pytestmark = [pytest.mark.netns]
 
@@ -323,7 +324,7 @@ def test_however_it_ends_nothing_is_left(user: str, how: str) -> None:
             case "pipe":
                 os.dup2(os.open("/dev/null", os.O_WRONLY), found.alive)
         assert found.gone()
-        until(
+        eventually(
             lambda: not any(Path(f"/proc/{pid}/ns/net").exists() for pid in processes - {found.pid})
         )
     assert snapshot() == before

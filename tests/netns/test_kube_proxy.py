@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ from labnet.node.kube_proxy.syncer import Syncer
 from labnet.plan.conntrack import UDP
 from labnet.plan.netfilter import Transaction
 from labnet.proxy.iptables.planner import Style
+from tests.conditions import eventually
 from tests.flow.cluster import CONFIG, A, B, endpoints, node_port, service
 from tests.flow.wire import Wire, build, serve
 from tests.own_netns import CLONE_NEWNET, CLONE_NEWUSER
@@ -79,14 +79,6 @@ class Cluster:
         return self.wire.ask(source, address, port)[0]
 
 
-def until(condition: Callable[[], bool]) -> float:
-    """Wait for ``condition``; return how many seconds that took."""
-    start = time.monotonic()
-    while not condition():
-        assert time.monotonic() - start < DEADLINE, "not in time"
-    return time.monotonic() - start
-
-
 @pytest.fixture
 def cluster(own_netns: None) -> Cluster:
     made = Cluster()
@@ -111,7 +103,7 @@ def test_no_connection_is_lost_while_everything_around_it_changes(cluster: Clust
             cluster.api.create(SERVICES, service(name, f"10.96.1.{n}"))
             cluster.endpoints(name, A)
             cluster.endpoints("web", *((A,) if n % 2 else (A, B)))
-            until(lambda name=name: f"flow/{name} cluster" in nat_of(kernel))  # type: ignore[misc]
+            eventually(lambda name=name: f"flow/{name} cluster" in nat_of(kernel))  # type: ignore[misc]
             if n % 3 == 0:
                 cluster.api.delete(SERVICES, name, "flow")
         done.set()
@@ -134,11 +126,11 @@ def test_an_endpoint_comes_moves_and_goes(cluster: Cluster) -> None:
     with cluster.proxy():
         assert cluster.answers() == "REJECT"
         cluster.endpoints("web", A)
-        until(lambda: cluster.answers() == "a")
+        eventually(lambda: cluster.answers() == "a")
         cluster.endpoints("web", B)
-        until(lambda: cluster.answers("a") == "b")
+        eventually(lambda: cluster.answers("a") == "b")
         cluster.endpoints("web")
-        until(lambda: cluster.answers() == "REJECT")
+        eventually(lambda: cluster.answers() == "REJECT")
 
 
 def test_a_change_is_in_the_kernel_at_once(cluster: Cluster) -> None:
@@ -149,7 +141,7 @@ def test_a_change_is_in_the_kernel_at_once(cluster: Cluster) -> None:
         for there, name in ((B, "b"), (A, "a")) * 2:
             cluster.endpoints("web", there)
             seconds.append(
-                until(lambda name=name: cluster.answers(*outside) == name)  # type: ignore[misc]
+                eventually(lambda name=name: cluster.answers(*outside) == name)  # type: ignore[misc]
             )
     assert min(seconds) < 0.5, seconds  # 0.05 on an idle machine
 
@@ -191,7 +183,7 @@ def test_foreign_rules_are_left_alone(cluster: Cluster) -> None:
     with cluster.proxy():
         cluster.api.delete(SERVICES, "web", "flow")
         with LinuxNetfilter() as kernel:
-            until(lambda: "web" not in str(kernel.observe_netfilter()))
+            eventually(lambda: "web" not in str(kernel.observe_netfilter()))
             nat = kernel.observe_netfilter().chains("nat")
 
     assert nat["THEIRS"] == (ours,)
@@ -225,7 +217,7 @@ def test_a_udp_client_leaves_an_endpoint_that_went(cluster: Cluster) -> None:
     with cluster.proxy(), fixed_client(cluster) as ask:
         assert ask() == "a"
         cluster.endpoints("dns", "10.244.1.10", ports=ports)
-        until(lambda: ask() == "r")
+        eventually(lambda: ask() == "r")
 
 
 def test_a_udp_client_that_was_early_gets_its_first_endpoint(cluster: Cluster) -> None:
@@ -240,7 +232,7 @@ def test_a_udp_client_that_was_early_gets_its_first_endpoint(cluster: Cluster) -
             assert any(c.destination[1] == 53 for c in kernel.connections(UDP))
         with cluster.proxy():
             cluster.endpoints("dns", A, ports=ports)
-            until(lambda: ask() == "a")
+            eventually(lambda: ask() == "a")
 
 
 def test_a_node_port_is_held_open_and_a_taken_one_reported(cluster: Cluster) -> None:
@@ -251,7 +243,7 @@ def test_a_node_port_is_held_open_and_a_taken_one_reported(cluster: Cluster) -> 
         with cluster.proxy():
             with pytest.raises(OSError, match="Address already in use"):
                 socket.create_server(("", 30080)).close()
-            until(lambda: bool(cluster.api.list(EVENTS).items))
+            eventually(lambda: bool(cluster.api.list(EVENTS).items))
             theirs.settimeout(DEADLINE)
             with cluster.wire.socket("client", socket.SOCK_STREAM) as client:
                 client.connect(("192.168.50.11", 30099))  # the program keeps its traffic
@@ -278,17 +270,17 @@ def test_health_ports_follow_the_local_endpoints(cluster: Cluster) -> None:
     cluster.api.create(SERVICES, service("outer", "10.96.0.60", healthCheckNodePort=30100, **spec))
     with cluster.proxy():
         assert health(cluster, 10256)[0] == 200
-        until(lambda: health(cluster, 30100)[0] == 503)
+        eventually(lambda: health(cluster, 30100)[0] == 503)
         cluster.endpoints("outer", A)
-        until(lambda: health(cluster, 30100)[0] == 200)
+        eventually(lambda: health(cluster, 30100)[0] == 200)
         assert health(cluster, 30100)[1]["localEndpoints"] == 1
 
         # The last one is about to end: it still serves, but no balancer should start.
         cluster.endpoints("outer", A, ready=False, serving=True, terminating=True)
-        until(lambda: health(cluster, 30100)[0] == 503)
+        eventually(lambda: health(cluster, 30100)[0] == 503)
         assert cluster.answers("client", "192.168.50.11", 30060) == "a"
         cluster.api.delete(SERVICES, "outer", "flow")
-        until(lambda: health(cluster, 30100)[0] == 0)
+        eventually(lambda: health(cluster, 30100)[0] == 0)
 
 
 @pytest.mark.userns

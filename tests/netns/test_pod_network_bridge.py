@@ -16,6 +16,7 @@ from labnet.kernel.linux import LinuxKernel
 from labnet.node.network import BridgeNetwork
 from labnet.subnet import file
 from labnet.subnet.file import SubnetEnv
+from tests.conditions import eventually
 from tests.own_netns import in_netns, new_netns
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("own_netns")]
@@ -105,12 +106,7 @@ def test_the_nodes_end_goes_with_the_pods_namespace(
 
     os.close(fd)
 
-    deadline = threading.Event()
-    for _ in range(500):
-        if made.host_interface not in ip("link"):
-            break
-        deadline.wait(0.01)
-    assert made.host_interface not in ip("link")
+    eventually(lambda: made.host_interface not in ip("link"))
 
 
 def test_a_namespace_that_has_an_eth0_already_is_refused_and_nothing_is_left(

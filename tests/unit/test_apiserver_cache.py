@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from time import monotonic
 
 import pytest
 
@@ -17,6 +16,7 @@ from labnet.apiserver.selection import selection
 from labnet.errors import Unavailable
 from labnet.store.memory import MemoryStore
 from labnet.store.model import Delete, Put
+from tests.conditions import eventually
 
 _PREFIX = "/registry/pods/"
 
@@ -31,9 +31,7 @@ class Recorder:
         self.changes.append((change.type, change.entry.key.rpartition("/")[2]))
 
     def wait(self, count: int) -> list[tuple[str, str]]:
-        deadline = monotonic() + 5
-        while len(self.changes) < count and monotonic() < deadline:
-            pass
+        eventually(lambda: len(self.changes) >= count)
         return self.changes
 
 

@@ -24,6 +24,7 @@ from labnet.store.memory import MemoryStore
 from labnet.subnet import file
 from labnet.subnet.lease import Lease
 from labnet.subnet.manager import TTL, Claim, Manager
+from tests.conditions import eventually
 
 CONF = '{"Network": "10.244.0.0/16", "SubnetLen": 24, "Backend": {"Type": "vxlan", "VNI": 1}}'
 NODE1, NODE2 = IPv4Address("192.168.50.11"), IPv4Address("192.168.50.12")
@@ -228,11 +229,7 @@ def test_the_component_follows_leases_until_it_is_stopped(tmp_path: Path) -> Non
     loop.start()
     other = node.manager.acquire(SECOND).lease
 
-    deadline = threading.Event()
-    for _ in range(500):
-        if node.kernel.observe(vxlan.scope(OUTSIDE, vxlan.Options())).routes:
-            break
-        deadline.wait(0.01)
+    eventually(lambda: node.kernel.observe(vxlan.scope(OUTSIDE, vxlan.Options())).routes)
     feed.stop()
     loop.join(5)
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Event
 
 import pytest
 
@@ -15,15 +12,9 @@ from labnet.clock import FakeClock
 from labnet.node.runtime import logs
 from labnet.node.runtime.logs import Follower, Line, Selection, Writer, selected
 from labnet.node.runtime.pump import LogPump
+from tests.conditions import eventually
 
 STAMP = "2026-01-01T00:00:00.000000000Z"
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 5.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        Event().wait(0.002)
 
 
 @pytest.fixture
@@ -118,10 +109,10 @@ def test_the_pump_carries_both_pipes_until_they_close(path: Path) -> None:
     err, err_end = os.pipe()
     pump.add(path, out, err)
     os.write(out_end, b"to stdout\n")
-    wait_for(lambda: b"stdout F to stdout" in path.read_bytes())
+    eventually(lambda: b"stdout F to stdout" in path.read_bytes())
     os.write(err_end, b"no end")
     os.close(err_end)
-    wait_for(lambda: b"stderr F no end" in path.read_bytes())
+    eventually(lambda: b"stderr F no end" in path.read_bytes())
     assert not pump.ended(path)
     os.close(out_end)
-    wait_for(lambda: pump.ended(path))
+    eventually(lambda: pump.ended(path))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from threading import Event
 
 import pytest
 
@@ -18,6 +16,7 @@ from labnet.node.runtime.pump import LogPump
 from labnet.sandbox import planner
 from labnet.sandbox.spec import ContainerSpec, ExecSpec, Process, SandboxSpec
 from labnet.sandbox.zygote_fake import FakeZygote
+from tests.conditions import eventually
 
 LABELS = (
     (planner.NAMESPACE, "default"),
@@ -57,13 +56,6 @@ def run(runtime: ProcessRuntime) -> None:
     runtime.start_container(CONTAINER)
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 5.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        Event().wait(0.002)
-
-
 def descriptors() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
@@ -83,7 +75,7 @@ def test_an_end_is_noticed_and_told(zygote: FakeZygote, runtime: ProcessRuntime)
     runtime.on_exit(told.append)
     run(runtime)
     zygote.end("u1/web/0", 3)
-    wait_for(lambda: bool(told))
+    eventually(lambda: bool(told))
     assert ended(runtime) == {"u1/web/0": 3}
     assert told[0].id == "u1/web/0"
 
@@ -91,7 +83,7 @@ def test_an_end_is_noticed_and_told(zygote: FakeZygote, runtime: ProcessRuntime)
 def test_a_forgotten_process_is_gone(zygote: FakeZygote, runtime: ProcessRuntime) -> None:
     run(runtime)
     zygote.end("u1/web/0", 0)
-    wait_for(lambda: bool(ended(runtime)))
+    eventually(lambda: bool(ended(runtime)))
     runtime.forget("u1/web/0")
     assert [p.id for p in runtime.processes()] == ["u1/0"]
     assert [p.id for p in zygote.list()] == ["u1/0"]
@@ -102,7 +94,7 @@ def test_a_restarted_kubelet_finds_the_same_processes(
 ) -> None:
     run(runtime)
     zygote.end("u1/web/0", 7)
-    wait_for(lambda: bool(ended(runtime)))
+    eventually(lambda: bool(ended(runtime)))
     again = started(zygote, tmp_path)
     assert {p.id for p in again.processes()} == {"u1/0", "u1/web/0"}
     assert ended(again)["u1/web/0"] == 7
