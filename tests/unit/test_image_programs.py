@@ -11,14 +11,8 @@ from threading import Event, Thread
 import pytest
 
 from labnet.image.programs import agnhost, connect, netexec, web
-from labnet.image.programs.serving import (
-    BadRequest,
-    HttpService,
-    Loop,
-    Request,
-    Response,
-    parse,
-)
+from labnet.image.programs.http import BadRequest, Request, Response, parse
+from labnet.image.programs.serving import HttpService, Loop
 
 HERE, THERE = ("10.244.1.1", 5000), ("10.244.1.10", 80)
 

@@ -9,12 +9,18 @@ from pathlib import Path
 import pytest
 
 from labnet.clock import FakeClock
-from labnet.node.runtime import logs
 from labnet.node.runtime.logs import Follower, Line, Selection, Writer, selected
 from labnet.node.runtime.pump import LogPump
 from tests.conditions import eventually
 
 STAMP = "2026-01-01T00:00:00.000000000Z"
+
+
+def stored(path: Path) -> list[Line]:
+    follower = Follower(path)
+    lines = list(follower.existing())
+    follower.close()
+    return lines
 
 
 @pytest.fixture
@@ -41,8 +47,8 @@ def test_a_long_line_is_written_in_pieces_and_read_as_one(path: Path) -> None:
     writer = Writer(path, FakeClock())
     writer.write("stdout", b"x" * 40000 + b"\ny\n")
     writer.close()
-    assert [line.whole for line in logs.stored(path)] == [False, False, True, True]
-    shown = b"".join(selected(logs.stored(path), Selection()))
+    assert [line.whole for line in stored(path)] == [False, False, True, True]
+    shown = b"".join(selected(stored(path), Selection()))
     assert shown == b"x" * 40000 + b"\ny\n"
 
 
@@ -53,7 +59,7 @@ def test_a_full_file_is_begun_again_and_only_one_older_part_is_kept(path: Path) 
     writer.close()
     assert sorted(p.name for p in path.parent.iterdir()) == ["0.log", "0.log.1"]
     assert path.stat().st_size <= 200
-    kept = [line.text for line in logs.stored(path)]
+    kept = [line.text for line in stored(path)]
     assert kept[-1] == b"line 19"
     assert kept == sorted(kept, key=lambda text: int(text.split()[1]))
 

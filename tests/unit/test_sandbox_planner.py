@@ -11,7 +11,8 @@ import pytest
 from labnet.image import catalogue
 from labnet.sandbox import etc, planner
 from labnet.sandbox.environment import expand
-from labnet.sandbox.pod import Pod, parse
+from labnet.sandbox.pod import Pod
+from labnet.sandbox.pod_object import parse
 from labnet.sandbox.security import Refused
 from labnet.sandbox.spec import ContainerSpec, Mount
 from tests.unit.kubelet_rig import MACHINE

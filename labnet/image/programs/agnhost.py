@@ -12,7 +12,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from labnet.image.programs import connect, netexec, pause
-from labnet.image.programs.serving import HttpService, Loop, Request, Response, say
+from labnet.image.programs.http import Request, Response
+from labnet.image.programs.serving import HttpService, Loop, say
 
 VERSION = "2.53"
 

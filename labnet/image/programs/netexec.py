@@ -13,7 +13,8 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 
-from labnet.image.programs.serving import HttpService, Later, Loop, Request, Response, say
+from labnet.image.programs.http import Later, Request, Response
+from labnet.image.programs.serving import HttpService, Loop, say
 
 DIAL_TIMEOUT = 5.0
 

@@ -13,7 +13,8 @@ import socket
 import time
 from collections.abc import Sequence
 
-from labnet.image.programs.serving import HttpService, Loop, Request, Response, say
+from labnet.image.programs.http import Request, Response
+from labnet.image.programs.serving import HttpService, Loop, say
 
 PORT = 80
 

@@ -27,7 +27,8 @@ from labnet.node.kubelet.parts import Parts, target
 from labnet.node.kubelet.record import Record
 from labnet.node.kubelet.starting import Starting
 from labnet.sandbox import planner
-from labnet.sandbox.pod import Pod, parse
+from labnet.sandbox.pod import Pod
+from labnet.sandbox.pod_object import parse
 from labnet.sandbox.spec import Process
 
 log = logging.getLogger(__name__)

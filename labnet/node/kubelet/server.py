@@ -22,10 +22,11 @@ from threading import Thread
 
 from labnet.clock import Clock, parse_rfc3339
 from labnet.errors import LabnetError
-from labnet.node.kubelet import exec as exec_
 from labnet.node.kubelet import websocket
+from labnet.node.kubelet.exec import Session
 from labnet.node.kubelet.http import HEAD_MAX, HttpError, Request, answer, chunk, head, parse
 from labnet.node.kubelet.observed import Observed, Run
+from labnet.node.kubelet.pipes import Pipes, Wish, pipes
 from labnet.node.kubelet.pods import Pods
 from labnet.node.runtime import logs
 from labnet.node.runtime.logs import Selection
@@ -243,37 +244,37 @@ class Server:
         run = found.run
         if run is None or not run.running:
             raise HttpError(400, f"container {found.container.name} is not running")
-        session = exec_.Session(sock, wish, self._pipes(wish, run))
+        session = Session(sock, wish, self._pipes(wish, run))
         sock.sendall(websocket.upgrade_answer(key, protocol))
         self._run_command(session, found, run, rest)
 
-    def _pipes(self, wish: exec_.Wish, run: Run) -> exec_.Pipes:
+    def _pipes(self, wish: Wish, run: Run) -> Pipes:
         ptmx = self._pods.parts.runtime.ptmx(run.process.id) if wish.tty else ""
         try:
-            return exec_.pipes(wish, ptmx)
+            return pipes(wish, ptmx)
         except OSError as error:
             raise HttpError(500, f"no terminal in the container: {error.strerror}") from error
 
-    def _run_command(self, session: exec_.Session, found: Found, run: Run, rest: bytes) -> None:
+    def _run_command(self, session: Session, found: Found, run: Run, rest: bytes) -> None:
         starter, runtime = self._pods.parts.starter, self._pods.parts.runtime
-        wish, pipes = session.wish, session.pipes
+        wish = session.wish
         address = found.seen.address or starter.machine.address
         try:
             spec = starter.exec_spec(
                 found.pod, found.container, run.process.id, address, wish.argv, tty=wish.tty
             )
             session.begin(rest)
-            process = runtime.exec(spec, pipes.stdio)
+            process = runtime.exec(spec, session.pipes.stdio)
         except LabnetError as error:
             session.refuse(error.message)
             return
         finally:
-            pipes.close_theirs()
+            session.pipes.close_theirs()
         session.run(process)
 
 
-def _wish(request: Request) -> exec_.Wish:
-    return exec_.Wish(
+def _wish(request: Request) -> Wish:
+    return Wish(
         tuple(request.query.get("command", ())),
         stdin=request.flag("input") or request.flag("stdin"),
         stdout=request.flag("output") or request.flag("stdout"),

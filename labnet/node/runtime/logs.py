@@ -157,14 +157,6 @@ def _moment(line: Line) -> datetime:
     return parse_rfc3339(line.stamp[:26] + "Z")  # nanoseconds are more than Python keeps
 
 
-def stored(path: Path) -> Iterator[Line]:
-    """Yield the lines of a log file, the older part of it first."""
-    for part in (older(path), path):
-        if part.exists():
-            with part.open("rb") as file:
-                yield from (line for raw in file if (line := decode(raw)) is not None)
-
-
 class Follower:
     """Reads a log file as it grows, across its rotation."""
 
