@@ -29,16 +29,14 @@ from labnet.proxy.iptables.rules import (
     Fragment,
     RuleConfig,
     chosen,
-    comment,
     endpoint_rules,
     node_ports_last,
     probabilities,
     remembered,
-    to_address,
     to_local_port,
-    to_node_port,
 )
 from labnet.proxy.model import Endpoint, Portal, ServicePort
+from labnet.proxy.rule_text import comment, to_address, to_node_port
 
 _DIGITS = 10
 _NEW = "-m conntrack --ctstate NEW "

@@ -1,20 +1,18 @@
 """The text of rules, in the spelling of ``iptables-save``.
 
-iptables prints a rule in its own order whatever order it was typed in: addresses,
-protocol, the matches as they came, target. It prints ``/32`` behind a single address,
-quotes a comment unless it is one plain word, and shows a probability as the kernel holds
-it, in steps of 2⁻³¹. Rules written like this from the start can be compared with what
-the kernel reports, letter by letter.
+What every rule has in common is in :mod:`labnet.proxy.rule_text`; here is what the two
+styles of the iptables mode share. A probability is shown as the kernel holds it, in steps
+of 2⁻³¹.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 
 from labnet.plan.netfilter import Chains, Hook
 from labnet.proxy.model import Endpoint
+from labnet.proxy.rule_text import TO_NODE, comment
 
 SERVICES = "KUBE-SERVICES"
 EXTERNAL_SERVICES = "KUBE-EXTERNAL-SERVICES"
@@ -23,9 +21,6 @@ POSTROUTING = "KUBE-POSTROUTING"
 MARK_MASQ = "KUBE-MARK-MASQ"
 FORWARD = "KUBE-FORWARD"
 PROXY_FIREWALL = "KUBE-PROXY-FIREWALL"
-
-_PLAIN = re.compile(r"[A-Za-z0-9_-]+\Z")
-_TO_NODE = "-m addrtype --dst-type LOCAL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,28 +53,10 @@ class Base:
     hooks: tuple[Hook, ...]
 
 
-def comment(text: str) -> str:
-    """Return a comment match."""
-    quoted = text if _PLAIN.match(text) else f'"{text}"'
-    return f"-m comment --comment {quoted}"
-
-
-def to_address(address: IPv4Address, protocol: str, port: int, remark: str) -> str:
-    """Match packets to one address and port."""
-    p = protocol.lower()
-    return f"-d {address}/32 -p {p} {comment(remark)} -m {p} --dport {port}"
-
-
-def to_node_port(protocol: str, port: int, remark: str) -> str:
-    """Match packets to a port, where something else has said it is this node's."""
-    p = protocol.lower()
-    return f"-p {p} {comment(remark)} -m {p} --dport {port}"
-
-
 def to_local_port(protocol: str, port: int, remark: str) -> str:
     """Match packets to a port of any address of this node."""
     p = protocol.lower()
-    return f"-p {p} {comment(remark)} {_TO_NODE} -m {p} --dport {port}"
+    return f"-p {p} {comment(remark)} {TO_NODE} -m {p} --dport {port}"
 
 
 def endpoint_rules(
@@ -135,4 +112,4 @@ def node_ports_last() -> Hook:
     It matches every packet to this node, so it must not stand before a virtual IP.
     """
     remark = "kubernetes service nodeports; NOTE: this must be the last rule in this chain"
-    return Hook("nat", SERVICES, f"{comment(remark)} {_TO_NODE} -j {NODEPORTS}")
+    return Hook("nat", SERVICES, f"{comment(remark)} {TO_NODE} -j {NODEPORTS}")
