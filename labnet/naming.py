@@ -15,6 +15,9 @@ from hashlib import sha256
 MASQUERADE_MARK = "0x4000/0x4000"
 """kube-proxy's mark on packets to be masqueraded; flannel must leave those alone."""
 
+POD_IP_ANNOTATION = "labnet.dev/pod-ip"
+"""On a pod: the address it must have. The scheduler writes it, the kubelet obeys."""
+
 IFNAME_MAX = 15
 CHAIN_MAX = 28
 

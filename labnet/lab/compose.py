@@ -20,6 +20,7 @@ from labnet.lab.state import INSIDE
 from labnet.sandbox.spec import ComponentSpec
 from labnet.sandbox.zygote import HostSpec
 from labnet.scenario.model import Lab, Node
+from labnet.subnet import file as subnet_file
 
 API_PORT = 6443
 KUBELET_PORT = 10250
@@ -27,7 +28,6 @@ API_SOCKET = "api"
 """The name of the API server's listener on the host's loopback, kept by PID 1."""
 
 _PKI = INSIDE / "pki"
-_SUBNET_FILE = "/run/flannel/subnet.env"
 _ENTRY = "labnet.lab.components.{module}:main"
 Config = dict[str, object]
 
@@ -197,7 +197,7 @@ def _kubelet(lab: Lab, node: Node) -> ComponentSpec:
         "reserved_addresses": _reserved_addresses(lab),
         "cluster_dns": None,
         "cluster_domain": lab.cluster_domain,
-        "subnet_file": _SUBNET_FILE,
+        "subnet_file": str(subnet_file.PATH),
         "pod_cidr": str(lab.pod_cidr),
         "runtime": node.runtime,
     }
@@ -229,7 +229,7 @@ def _flanneld(lab: Lab, node: Node) -> ComponentSpec:
         "net_conf": net_conf(lab),
         "subnet": str(node.subnet) if node.subnet else None,
         "reserved_subnets": [str(subnet) for subnet in others],
-        "subnet_file": _SUBNET_FILE,
+        "subnet_file": str(subnet_file.PATH),
     }
     return _component("flanneld", node, config, per_node=True)
 

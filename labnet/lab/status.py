@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from labnet.errors import LabnetError
@@ -21,7 +20,6 @@ from labnet.sandbox.spec import Process
 from labnet.sandbox.zygote import Zygote
 from labnet.subnet import file as subnet_file
 
-SUBNET_FILE = Path("/run/flannel/subnet.env")
 _PATIENCE = 3.0  # seconds for one answer of the API server
 _SUBNET_ENTRY = "labnet.lab.status:subnet_here"
 
@@ -113,7 +111,7 @@ def _subnets(zygote: Zygote, info: LabInfo) -> dict[str, str]:
 
 def subnet_here(_: Mapping[str, object]) -> str:
     """Return the subnet that flanneld wrote down on this host; runs on the node."""
-    found = subnet_file.read(SUBNET_FILE)
+    found = subnet_file.read(subnet_file.PATH)
     return str(found.subnet) if found else "-"
 
 

@@ -90,7 +90,7 @@ class BridgeNetwork:
     def __init__(
         self,
         kernel: Kernel,
-        subnet_file: Path = Path("/run/flannel/subnet.env"),
+        subnet_file: Path = subnet_file.PATH,
         state_dir: Path = Path("/var/lib/cni"),
         range_start: IPv4Address | None = None,
         reserved: Collection[IPv4Address] = (),

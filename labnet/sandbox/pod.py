@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from ipaddress import IPv4Address
 
-POD_IP_ANNOTATION = "labnet.dev/pod-ip"
+from labnet.naming import POD_IP_ANNOTATION
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 from labnet.api.meta import Object
 from labnet.client.views import controller_of, has_ended, is_deleting, key_of
+from labnet.naming import POD_IP_ANNOTATION
 from labnet.scheduler.filters import explanation, refusal
-from labnet.scheduler.pins import POD_IP, Pins, is_known, owner_of, taken
+from labnet.scheduler.pins import Pins, is_known, owner_of, taken
 
 NAME = "default-scheduler"
 
@@ -64,7 +65,7 @@ def decide(snapshot: Snapshot) -> list[Decision]:
             continue  # decided when its ReplicaSet shows up: it may be pinned
         decision = _pinned(snapshot, cluster, pod) or _spread(cluster, pod)
         if decision.node:
-            cluster.place(pod, decision.node, decision.annotations.get(POD_IP, ""))
+            cluster.place(pod, decision.node, decision.annotations.get(POD_IP_ANNOTATION, ""))
         decisions.append(decision)
     return decisions
 
@@ -105,7 +106,7 @@ def _pinned(snapshot: Snapshot, cluster: _Cluster, pod: Object) -> Decision | No
         if str(address) in cluster.addresses or node not in nodes:
             continue
         if not refusal(pod, nodes[node], cluster.there.get(node, ())):
-            return Decision(pod, node, {POD_IP: str(address)})
+            return Decision(pod, node, {POD_IP_ANNOTATION: str(address)})
     return _waiting(cluster, pod, [str(address) for address, _ in wanted])
 
 

@@ -15,8 +15,7 @@ from ipaddress import IPv4Address, IPv4Network
 
 from labnet.api.meta import Object
 from labnet.client.views import controller_of, has_ended, key_of
-
-POD_IP = "labnet.dev/pod-ip"  # the annotation that asks host-local for an address
+from labnet.naming import POD_IP_ANNOTATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ def taken(pods: Iterable[Object]) -> dict[str, Object]:
     for pod in pods:
         if has_ended(pod):
             continue
-        promised = (pod["metadata"].get("annotations") or {}).get(POD_IP)
+        promised = (pod["metadata"].get("annotations") or {}).get(POD_IP_ANNOTATION)
         address = (pod.get("status") or {}).get("podIP")
         found.update({a: pod for a in (promised, address) if a})
     return found

@@ -24,6 +24,7 @@ from labnet.client.views import condition, key_of, uid_of
 from labnet.client.workqueue import WorkQueue
 from labnet.clock import Clock, SystemClock, rfc3339
 from labnet.errors import Conflict, LabnetError, NotFound
+from labnet.naming import POD_IP_ANNOTATION
 from labnet.scheduler.decide import (
     NAME,
     Decision,
@@ -33,7 +34,7 @@ from labnet.scheduler.decide import (
     name_of,
     replica_sets_by_uid,
 )
-from labnet.scheduler.pins import POD_IP, Pins
+from labnet.scheduler.pins import Pins
 
 BINDERS = 8  # bindings under way at a time
 _PASS = "pass"  # the queue's only key: one pass looks at everything
@@ -126,7 +127,7 @@ class Scheduler:
         node, address = assumed
         placed: Object = {**pod, "spec": {**pod["spec"], "nodeName": node}}
         if address:
-            annotations = {**(pod["metadata"].get("annotations") or {}), POD_IP: address}
+            annotations = {**(pod["metadata"].get("annotations") or {}), POD_IP_ANNOTATION: address}
             placed["metadata"] = {**pod["metadata"], "annotations": annotations}
         return placed
 
@@ -147,7 +148,7 @@ class Scheduler:
     def _bind(self, decision: Decision, recorder: Recorder) -> None:
         namespace, name = key_of(decision.pod)
         self._api.bind(namespace, name, decision.node, decision.annotations)
-        address = decision.annotations.get(POD_IP, "")
+        address = decision.annotations.get(POD_IP_ANNOTATION, "")
         self._assumed[uid_of(decision.pod)] = (decision.node, address)
         text = f"Successfully assigned {namespace}/{name} to {decision.node}"
         recorder.normal(decision.pod, "Scheduled", text)

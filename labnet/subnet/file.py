@@ -13,6 +13,8 @@ from pathlib import Path
 
 from labnet.linux.files import write_whole
 
+PATH = Path("/run/flannel/subnet.env")
+
 
 @dataclass(frozen=True, slots=True)
 class SubnetEnv:

@@ -13,8 +13,9 @@ from labnet.client.fake import Call, FakeApi
 from labnet.client.kinds import EVENTS, NODES, PODS, REPLICA_SETS
 from labnet.client.views import condition
 from labnet.errors import Unavailable
+from labnet.naming import POD_IP_ANNOTATION
 from labnet.scheduler.decide import Snapshot, decide
-from labnet.scheduler.pins import POD_IP, Pins
+from labnet.scheduler.pins import Pins
 from labnet.scheduler.run import Scheduler
 from tests.conditions import eventually
 
@@ -53,7 +54,7 @@ def places(nodes: list[Object], pods: list[Object], pins: Pins | None = None) ->
     found = decide(Snapshot(tuple(nodes), tuple(pods), owners, pins or Pins()))
     return {
         d.pod["metadata"]["name"]: (d.node or d.why)
-        + (f"@{d.annotations[POD_IP]}" if d.annotations else "")
+        + (f"@{d.annotations[POD_IP_ANNOTATION]}" if d.annotations else "")
         for d in found
     }
 
@@ -186,7 +187,10 @@ def test_pinned_pods_get_the_articles_addresses_on_the_nodes_that_hold_them() ->
 
 def test_a_pinned_address_is_free_again_when_its_pod_is_gone_not_when_it_is_going() -> None:
     holder = pod("old", owner="web-1", on="node2")
-    holder["metadata"] |= {"annotations": {POD_IP: "10.244.1.10"}, "deletionTimestamp": "x"}
+    holder["metadata"] |= {
+        "annotations": {POD_IP_ANNOTATION: "10.244.1.10"},
+        "deletionTimestamp": "x",
+    }
     assert places(TWO, [holder, pod("new", owner="web-1")], PINS) == {"new": "node1@10.244.2.10"}
     holder["status"] = {"phase": "Failed", "podIP": "10.244.1.10"}
     assert places(TWO, [holder, pod("new", owner="web-1")], PINS) == {"new": "node2@10.244.1.10"}
@@ -195,7 +199,10 @@ def test_a_pinned_address_is_free_again_when_its_pod_is_gone_not_when_it_is_goin
 def test_a_successor_waits_for_the_pinned_address_of_a_pod_that_is_going() -> None:
     going = [pod(f"old{i}", owner="web-1", on=f"node{i}") for i in (1, 2)]
     for holder, address in zip(going, ("10.244.2.10", "10.244.1.10"), strict=True):
-        holder["metadata"] |= {"annotations": {POD_IP: address}, "deletionTimestamp": "x"}
+        holder["metadata"] |= {
+            "annotations": {POD_IP_ANNOTATION: address},
+            "deletionTimestamp": "x",
+        }
     new = [pod(f"new{i}", owner="web-1", at=i) for i in range(3)]
     assert places(TWO, [*going, *new], PINS) == {
         "new0": "pinned address 10.244.1.10 is still held by default/old2",
@@ -243,7 +250,9 @@ def test_a_pod_is_bound_with_its_pin_as_soon_as_its_node_is_ready(api: FakeApi) 
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
     api.patch(NODES, "node2", "", {"status": ready}, subresource="status")
     eventually(lambda: bound_to(api, "p") == "node2")
-    assert api.get(PODS, "p", "default")["metadata"]["annotations"] == {POD_IP: "10.244.1.10"}
+    assert api.get(PODS, "p", "default")["metadata"]["annotations"] == {
+        POD_IP_ANNOTATION: "10.244.1.10"
+    }
 
 
 def test_an_unplaceable_pod_says_why_once(api: FakeApi) -> None:

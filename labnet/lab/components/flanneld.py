@@ -22,6 +22,7 @@ from labnet.node.flanneld.loop import Feed, run
 from labnet.node.flanneld.sync import Flanneld, Settings
 from labnet.store.etcd import EtcdStore
 from labnet.store.tls import Tls
+from labnet.subnet import file
 from labnet.subnet.manager import Manager
 
 
@@ -46,7 +47,7 @@ def parse(config: dict[str, Any]) -> Config:
             interface=config.get("interface", "eth0"),
             pinned=IPv4Network(subnet) if subnet else None,
             reserved=tuple(IPv4Network(s) for s in config.get("reserved_subnets", ())),
-            subnet_file=Path(config.get("subnet_file", "/run/flannel/subnet.env")),
+            subnet_file=Path(config.get("subnet_file", file.PATH)),
         ),
         net_conf=conf if isinstance(conf, str) else json.dumps(conf),
         etcd=config["etcd"],

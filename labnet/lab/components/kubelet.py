@@ -29,6 +29,7 @@ from labnet.node.network import BridgeNetwork
 from labnet.node.runtime.process import ProcessRuntime
 from labnet.node.runtime.pump import LogPump
 from labnet.sandbox.zygote import Zygote
+from labnet.subnet import file
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ def parse(config: Mapping[str, Any]) -> Config:
         reserved=frozenset(IPv4Address(a) for a in config.get("reserved_addresses") or ()),
         cluster_dns=_address(config.get("cluster_dns")),
         cluster_domain=config.get("cluster_domain", "cluster.local"),
-        subnet_file=Path(config.get("subnet_file", "/run/flannel/subnet.env")),
+        subnet_file=Path(config.get("subnet_file", file.PATH)),
     )
 
 

@@ -45,7 +45,7 @@ class Settings:
     interface: str = "eth0"
     pinned: IPv4Network | None = None
     reserved: tuple[IPv4Network, ...] = ()
-    subnet_file: Path = Path("/run/flannel/subnet.env")
+    subnet_file: Path = file.PATH
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 from labnet.client.api import Api
 from labnet.errors import LabnetError, NotFound
 from labnet.image import catalogue
+from labnet.naming import POD_IP_ANNOTATION
 from labnet.node.kubelet import volumes
 from labnet.node.network import PodNetwork
 from labnet.node.runtime.model import Runtime
@@ -72,7 +73,7 @@ class Starter:
         try:
             requested = pod.requested_ip
         except ValueError as error:
-            raise LabnetError(f"annotation labnet.dev/pod-ip is no address: {error}") from error
+            raise LabnetError(f"annotation {POD_IP_ANNOTATION} is no address: {error}") from error
         return self.network.add(sandbox_id, netns, requested, labels).ip
 
     def container(
