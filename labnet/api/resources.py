@@ -22,7 +22,6 @@ __all__ = [
     "group_versions",
     "resources_of",
     "stored",
-    "stored_as",
 ]
 
 _BY_PATH = {(r.group, r.version, r.plural): r for r in KINDS}
@@ -56,8 +55,3 @@ def resources_of(group: str, version: str) -> tuple[Resource, ...]:
 def stored() -> tuple[Resource, ...]:
     """Return one resource per kind that is stored, in its stored version."""
     return tuple(r for r in KINDS if r.storage and not r.hub)
-
-
-def stored_as(resource: Resource) -> Resource:
-    """Return ``resource`` in the version that is stored."""
-    return _BY_KIND[(resource.stored_version, resource.kind)]

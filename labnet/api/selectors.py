@@ -186,10 +186,7 @@ class FieldSelector:
 
     def matches(self, resource: Resource, obj: Object) -> bool:
         """Whether ``obj`` is meant."""
-        return all(
-            (field_value(resource, obj, path) == value) == equal
-            for path, equal, value in self.terms
-        )
+        return all((field_value(obj, path) == value) == equal for path, equal, value in self.terms)
 
     def exact(self, field: str) -> str | None:
         """Return the value ``field`` must have, if the selector pins it (a fast path)."""
@@ -204,7 +201,7 @@ _ALIASES = {  # fields that are called otherwise than where they stand
 _FALSE_UNLESS_SET = ("spec.unschedulable", "spec.hostNetwork")
 
 
-def field_value(resource: Resource, obj: Object, path: str) -> str:
+def field_value(obj: Object, path: str) -> str:
     """Return the text that a field selector on ``path`` compares with."""
     value: Any = obj
     for part in _ALIASES.get(path) or path.split("."):

@@ -158,16 +158,6 @@ def resource_version_too_large(asked: int, current: int) -> ApiError:
     return ApiError(504, "Timeout", text, details=details)
 
 
-def too_many_requests(
-    message: str, *, retry_after: int = 1, causes: Sequence[Cause] = ()
-) -> ApiError:
-    """429: not now; an eviction that a PodDisruptionBudget forbids, for one."""
-    details: JsonObject = {"retryAfterSeconds": retry_after}
-    if causes:
-        details["causes"] = [c.document() for c in causes]
-    return ApiError(429, "TooManyRequests", message, details=details)
-
-
 def internal_error(message: str) -> ApiError:
     """500: the server's own fault."""
     details = {"causes": [{"message": message}]}

@@ -1,4 +1,9 @@
-"""The node's side of the wire: what a backend must know of ``eth0``."""
+"""The node's side of the wire: what a backend must know of ``eth0``.
+
+Its address is the source of every tunnelled packet and the next hop of every plain route
+to this node, its MTU the largest packet that passes, and its network tells which other
+nodes are on the same wire. flannel calls this the external interface.
+"""
 
 from __future__ import annotations
 

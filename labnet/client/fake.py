@@ -52,7 +52,7 @@ class FakeApi:
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
         """Return one object, or raise ``NotFound``."""
-        return _object(resource, self._stored(resource, name, namespace))
+        return _object(self._stored(resource, name, namespace))
 
     def _stored(self, resource: Resource, name: str, namespace: str) -> KeyValue:
         kv = self._store.get(resource.key(namespace, name))
@@ -66,7 +66,7 @@ class FakeApi:
         """Return the objects that the two selectors mean."""
         page = self._store.range(resource.prefix(namespace))
         meant = _Meant(resource, parse_labels(labels), parse_fields(resource, fields))
-        items = tuple(obj for kv in page.items if meant(obj := _object(resource, kv)))
+        items = tuple(obj for kv in page.items if meant(obj := _object(kv)))
         return Listed(items, str(page.revision))
 
     def watch(
@@ -101,7 +101,7 @@ class FakeApi:
         if not resource.namespaced:
             return
         kv = self._store.get(NAMESPACES.key("", metadata["namespace"]))
-        if kv and _object(NAMESPACES, kv)["metadata"].get("deletionTimestamp"):
+        if kv and _object(kv)["metadata"].get("deletionTimestamp"):
             text = f"namespace {metadata['namespace']} is being terminated"
             raise Refused(text, code=403, reason="Forbidden")
 
@@ -260,8 +260,8 @@ class _Watch:
 
     def _event(self, event: Event) -> WatchEvent | None:
         """Starts to be meant: ADDED; stops, or is deleted: DELETED, as it was, newer version."""
-        old = _object(self._resource, event.previous) if event.previous else None
-        new = _object(self._resource, event.kv) if event.kv.value else None
+        old = _object(event.previous) if event.previous else None
+        new = _object(event.kv) if event.kv.value else None
         was, is_now = bool(old and self._meant(old)), bool(new and self._meant(new))
         if new is not None and is_now:
             return WatchEvent("MODIFIED" if was else "ADDED", new)
@@ -271,5 +271,5 @@ class _Watch:
         return None
 
 
-def _object(resource: Resource, kv: KeyValue) -> Object:
+def _object(kv: KeyValue) -> Object:
     return from_store(kv.value, kv.mod_revision)

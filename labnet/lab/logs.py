@@ -35,11 +35,11 @@ def find(state: StateDirectory, component: str) -> Path:
         return state.logs / f"{ours[0]}.log"
     raise NotFound(
         f"lab {state.name} has no log of {component!r}",
-        hint=_hint(component, ours or get_close_matches(component, known, n=3), known),
+        hint=_hint(ours or get_close_matches(component, known, n=3), known),
     )
 
 
-def _hint(component: str, near: list[str], known: list[str]) -> str:
+def _hint(near: list[str], known: list[str]) -> str:
     if near:
         return f"did you mean {' or '.join(near)}?"
     return f"there are: {', '.join(known)}" if known else "no component has written anything yet"

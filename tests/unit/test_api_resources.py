@@ -26,7 +26,10 @@ def test_no_two_kinds_share_a_storage_path_unless_one_is_the_others_hub() -> Non
     assert len(set(own)) == len(own)
     for resource in KINDS:
         if resource.hub:
-            assert resources.stored_as(resource).storage == resource.storage
+            group, _, version = resource.stored_version.rpartition("/")
+            hub = resources.find(group, version, resource.plural)
+            assert hub is not None
+            assert hub.storage == resource.storage
 
 
 @pytest.mark.parametrize(

@@ -379,7 +379,6 @@ def test_the_message_lists_several_problems_in_brackets() -> None:
             "create is not supported on resources",
         ),
         (status.resource_version_too_large(9, 3), 504, "Too large resource version: 9, current: 3"),
-        (status.too_many_requests("wait"), 429, "wait"),
         (status.unauthorized(), 401, "Unauthorized"),
         (status.expired("gone"), 410, "gone"),
         (status.not_acceptable(["a"]), 406, "only the following media types are accepted: a"),

@@ -1,4 +1,8 @@
-"""The process ``kube-scheduler``: a node for every pod. See :mod:`labnet.scheduler`."""
+"""The process ``kube-scheduler``: a node for every pod. See :mod:`labnet.scheduler`.
+
+It is told which owners' pods have pinned addresses and which node's subnet holds each, so
+that a pod lands where its address can be had.
+"""
 
 from __future__ import annotations
 

@@ -1,56 +1,34 @@
 """Tell people about trouble where they look: ``kubectl get events``, ``kubectl describe``.
 
 An Event is an object beside the one it is about, with a reason to search for and a
-message to read. Losing one is no reason to stop: a failure to write it is only logged.
+message to read. kube-proxy knows a Service only by its name when a rule or a port of it
+fails, so here the name becomes the reference that an Event needs.
 """
 
 from __future__ import annotations
 
-import logging
-from uuid import uuid4
+from labnet.client.events import Recorder
 
-from labnet.client.api import Api
-from labnet.client.kinds import EVENTS
-from labnet.clock import Clock, rfc3339
-from labnet.errors import LabnetError
-
-log = logging.getLogger("kube-proxy")
+MESSAGE_MAX = 1024  # characters, as the API has it
 
 
 class EventReporter:
-    """Writes warnings as Events of kube-proxy on one node (a ``syncer.Reporter``)."""
+    """Says warnings of kube-proxy on one node (a ``syncer.Reporter``)."""
 
-    def __init__(self, api: Api, node: str, clock: Clock) -> None:
-        self._api = api
+    def __init__(self, recorder: Recorder, node: str) -> None:
+        self._recorder = recorder
         self._node = node
-        self._clock = clock
 
     def __call__(self, reason: str, message: str, service: str) -> None:
         """Report on ``service`` (``namespace/name``), or on the node where that is ""."""
-        namespace, _, name = service.partition("/")
-        about = (
-            {"apiVersion": "v1", "kind": "Service", "namespace": namespace, "name": name}
-            if service
-            else {"apiVersion": "v1", "kind": "Node", "name": self._node, "uid": self._node}
-        )
-        now = rfc3339(self._clock.now())
-        event = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {
-                "name": f"{about['name']}.{uuid4().hex[:16]}",
-                "namespace": namespace or "default",
-            },
-            "involvedObject": about,
-            "reason": reason,
-            "message": message[:1024],
-            "type": "Warning",
-            "source": {"component": "kube-proxy", "host": self._node},
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-        }
-        try:
-            self._api.create(EVENTS, event)
-        except LabnetError as error:
-            log.warning("event %s lost: %s", reason, error.message)
+        self._recorder.warning(about(service, self._node), reason, message[:MESSAGE_MAX])
+
+
+def about(service: str, node: str) -> dict[str, object]:
+    """Return as much of the Service, or else of the Node, as an event needs."""
+    namespace, _, name = service.partition("/")
+    if not service:
+        # A Node's events carry its name as uid: kubectl describe looks for them so.
+        return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node, "uid": node}}
+    metadata = {"namespace": namespace, "name": name}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata}

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from datetime import datetime
 
 from labnet.client.api import Api
+from labnet.client.events import Recorder
 from labnet.client.informer import Informer
 from labnet.client.kinds import ENDPOINT_SLICES, SERVICES
 from labnet.clock import Clock, rfc3339
@@ -46,7 +47,8 @@ class KubeProxy:
         others: Iterable[Mode] = (),
     ) -> None:
         self._clock = clock
-        report = EventReporter(api, settings.node, clock)
+        self._recorder = Recorder(api, "kube-proxy", settings.node, clock)
+        report = EventReporter(self._recorder, settings.node)
         self._syncer = Syncer(settings, mode, kernel, report, ports, others)
         self._loop = Loop(self._sync)
         self._services = Informer(api, SERVICES, self._changed)
@@ -58,6 +60,7 @@ class KubeProxy:
     def run(self) -> None:
         """Keep the node in step until stopped; the rules stay as they are then."""
         with ExitStack() as stack:
+            stack.enter_context(self._recorder)
             stack.callback(self._syncer.close)
             stack.callback(self._health.close)
             self._health.listen([HEALTHZ_PORT])

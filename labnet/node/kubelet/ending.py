@@ -58,7 +58,9 @@ class Ending:
         if container is None or container.pre_stop is None:
             self.parts.runtime.signal(process_id, signal.SIGTERM)
             return
-        at, action = target(pod, container, step.run, seen.address), container.pre_stop
+        # Without its sandbox a container has no address of its own any more.
+        address = seen.address or self.parts.starter.machine.address
+        at, action = target(pod, container, step.run, address), container.pre_stop
 
         def hook_then_signal() -> None:
             if wrong := self.parts.hook(at, action):

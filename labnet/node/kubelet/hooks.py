@@ -1,10 +1,17 @@
-"""Carrying out what probes and lifecycle hooks ask for, in a container or over the network."""
+"""Carrying out what probes and lifecycle hooks ask for, in a container or over the network.
+
+The same four actions serve both: ``httpGet`` and ``tcpSocket`` go out from the node's own
+network namespace (:mod:`~labnet.node.kubelet.checks`), ``exec`` runs a process in the
+container, ``sleep`` only lets time pass. A probe has ``timeoutSeconds``, a hook thirty
+seconds; what does not end in time is killed and has failed. The pod's faults never raise:
+they are the outcome.
+"""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from ipaddress import IPv4Address
+from threading import Event
 
 from labnet.errors import LabnetError
 from labnet.node.kubelet import checks
@@ -39,9 +46,9 @@ class Actor:
             return Outcome(False, "the port is not among the container's ports")
         match action.kind:
             case "httpGet":
-                return checks.http_get(action, target.address, timeout)
+                return checks.http_get(action, str(target.address), timeout)
             case "tcpSocket":
-                return checks.tcp_connect(action, target.address, timeout)
+                return checks.tcp_connect(action, str(target.address), timeout)
             case "exec":
                 return self._exec(target, action, timeout)
             case "sleep":
@@ -50,8 +57,6 @@ class Actor:
                 return Outcome(False, f"{kind} is not supported: exec, httpGet, tcpSocket are")
 
     def _sleep(self, action: Action) -> Outcome:
-        from threading import Event
-
         Event().wait(action.seconds)
         return Outcome(True)
 
@@ -63,7 +68,7 @@ class Actor:
                 target.pod,
                 target.container,
                 target.id,
-                IPv4Address(target.address),
+                target.address,
                 action.argv,
             )
             process = self.runtime.exec(spec, (null, write, write))

@@ -1,10 +1,17 @@
-"""What the pod workers share: their tools, and the three things they all say."""
+"""What the pod workers share: their tools, and how they name a pod to others.
+
+The workers that start things and those that end things (``starting``, ``ending``) hold the
+same :class:`Parts`: the API, the runtime, the network, the probes, the queue. Three views of
+a pod are made here for those outside: the reference an event needs, the target a probe
+needs, the list of the pod's own processes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 from pathlib import Path
 
 from labnet.api.meta import Object
@@ -63,9 +70,9 @@ def reference(pod: Pod) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
 
 
-def target(pod: Pod, container: Container, run: Run, address: object) -> Target:
+def target(pod: Pod, container: Container, run: Run, address: IPv4Address) -> Target:
     """Return one running container as probes and hooks see it."""
-    return Target(pod, container, run.process.id, str(address))
+    return Target(pod, container, run.process.id, address)
 
 
 def named(pod: Pod, name: str) -> Container | None:

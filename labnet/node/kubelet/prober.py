@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 from threading import Condition
 
 from labnet.clock import Clock
@@ -27,8 +28,8 @@ class Target:
 
     pod: Pod
     container: Container
-    id: str
-    address: str
+    id: str  # of the container at the runtime
+    address: IPv4Address  # the pod's
 
 
 Check = Callable[[Target, Probe], Outcome]

@@ -91,7 +91,8 @@ class Starting:
     ) -> None:
         if container.post_start is None:
             return
-        at = target(pod, container, Run(process, 0, 0.0, ""), seen.address)
+        address = seen.address or self.parts.starter.machine.address
+        at = target(pod, container, Run(process, 0, 0.0, ""), address)
         if wrong := self.parts.hook(at, container.post_start):
             self.parts.event(pod, "Warning", "FailedPostStartHook", wrong)
             self.parts.runtime.signal(process.id, signal.SIGKILL)

@@ -41,7 +41,7 @@ def status(pod: Pod, seen: Observed, at: Moment) -> Status:
     phase = _phase(pod, seen, inits, apps)
     result: Status = {
         "phase": phase,
-        "conditions": _conditions(pod, seen, phase, inits, apps, at),
+        "conditions": _conditions(seen, phase, inits, apps, at),
         "hostIP": str(at.node_address),
         "hostIPs": [{"ip": str(at.node_address)}],
         "startTime": at.previous.get("startTime") or rfc3339(at.now),
@@ -184,7 +184,6 @@ def _after_crash(status: Mapping[str, Any]) -> Any:
 
 
 def _conditions(
-    pod: Pod,
     seen: Observed,
     phase: str,
     inits: Sequence[Status],
