@@ -46,6 +46,7 @@ class FakeApi:
         self._clock = clock or SystemClock()
         self._store = MemoryStore(self._clock)
         self._ids = count(1)
+        self._namespaces: set[str] = set()  # that were made, those that are gone too
         self._lock = threading.RLock()
         self.writes: list[Call] = []
         self.before_write: Callable[[Call], None] = lambda call: None  # may raise
@@ -89,7 +90,7 @@ class FakeApi:
             number = next(self._ids)
             new = made(resource, obj, number, rfc3339(self._clock.now()))
             metadata = new["metadata"]
-            self._refuse_in_a_dying_namespace(resource, metadata)
+            self._refuse_without_a_namespace(resource, metadata)
             self._note("create", resource, metadata)
             key = resource.key(metadata.get("namespace", ""), metadata["name"])
             written = [Put(key, stored_bytes(new))]
@@ -97,13 +98,21 @@ class FakeApi:
                 raise AlreadyExists(f'{resource.plural} "{metadata["name"]}" already exists')
             return self.get(resource, metadata["name"], metadata.get("namespace", ""))
 
-    def _refuse_in_a_dying_namespace(self, resource: Resource, metadata: Object) -> None:
+    def _refuse_without_a_namespace(self, resource: Resource, metadata: Object) -> None:
+        """Refuse what would be in a namespace that is going or gone.
+
+        One that was never made is taken for there: most tests are about something else.
+        """
+        if resource == NAMESPACES:
+            self._namespaces.add(metadata["name"])
         if not resource.namespaced:
             return
-        kv = self._store.get(NAMESPACES.key("", metadata["namespace"]))
+        name = metadata["namespace"]
+        kv = self._store.get(NAMESPACES.key("", name))
+        if kv is None and name in self._namespaces:
+            raise NotFound(f'namespaces "{name}" not found')
         if kv and _object(kv)["metadata"].get("deletionTimestamp"):
-            text = f"namespace {metadata['namespace']} is being terminated"
-            raise Refused(text, code=403, reason="Forbidden")
+            raise Refused(f"namespace {name} is being terminated", code=403, reason="Forbidden")
 
     def update(self, resource: Resource, obj: Object, subresource: str = "") -> Object:
         """Replace ``obj``; ``Conflict`` unless its resourceVersion is the current one."""

@@ -232,6 +232,16 @@ def test_a_dying_namespace_takes_nothing_new_and_goes_when_finalized(api: Api) -
         api.get(NAMESPACES, "shop")
 
 
+def test_a_namespace_that_is_gone_takes_nothing_any_more(api: Api) -> None:
+    api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+    api.delete(NAMESPACES, "shop")
+    dying = api.get(NAMESPACES, "shop")
+    api.update(NAMESPACES, {**dying, "spec": {"finalizers": []}}, "finalize")
+
+    with pytest.raises(NotFound, match='namespaces "shop" not found'):
+        api.create(CONFIGMAPS, config("a", "shop"))
+
+
 def test_cluster_wide_objects_have_no_namespace(api: Api) -> None:
     made = api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node1"}})
     assert "namespace" not in made["metadata"]
