@@ -14,6 +14,7 @@ from typing import Any
 
 from labnet.api.duration import since
 from labnet.api.meta import JsonObject, Object
+from labnet.api.selectors import selector_terms
 
 NONE = "<none>"
 Cell = Callable[[Object, datetime], Any]
@@ -77,15 +78,7 @@ def selector_text(selector: Mapping[str, Any] | None) -> str:
     """Return a LabelSelector as kubectl shows it; ``<none>`` for one that is not set."""
     if selector is None or not selector:
         return NONE
-    if "matchLabels" not in selector and "matchExpressions" not in selector:
-        return labels_text(selector)  # a ReplicationController's plain map
-    terms = [f"{k}={v}" for k, v in sorted((selector.get("matchLabels") or {}).items())]
-    shapes = {"In": "{} in ({})", "NotIn": "{} notin ({})", "Exists": "{}", "DoesNotExist": "!{}"}
-    for expression in selector.get("matchExpressions") or ():
-        values = ",".join(sorted(expression.get("values") or ()))
-        shape = shapes.get(expression.get("operator", ""), "{}")
-        terms.append(shape.format(expression.get("key"), values))
-    return joined(terms)
+    return joined(text for _, text in selector_terms(selector))
 
 
 NAME = Column(

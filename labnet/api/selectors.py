@@ -178,6 +178,26 @@ def match_labels(labels: Mapping[str, str] | None) -> LabelSelector:
     return label_selector({"matchLabels": labels})
 
 
+_SHAPES = {"In": "{} in ({})", "NotIn": "{} notin ({})", "Exists": "{}", "DoesNotExist": "!{}"}
+
+
+def selector_terms(selector: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the terms of an object's selector, each with its label's key, as text.
+
+    ``matchLabels`` sorted, then ``matchExpressions`` as they stand. A selector with neither
+    is a ReplicationController's, a plain map.
+    """
+    if "matchLabels" not in selector and "matchExpressions" not in selector:
+        selector = {"matchLabels": selector}
+    labels = sorted((selector.get("matchLabels") or {}).items())
+    terms = [(key, f"{key}={value}") for key, value in labels]
+    for expression in selector.get("matchExpressions") or ():
+        key, values = expression.get("key"), ",".join(sorted(expression.get("values") or ()))
+        shape = _SHAPES.get(expression.get("operator", ""), "{}")
+        terms.append((key, shape.format(key, values)))
+    return terms
+
+
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
     """Conditions (field, equal?, value); all must hold."""

@@ -1,4 +1,10 @@
-"""Subresources that are another kind than their parent: scale, binding, reviews."""
+"""Subresources that are another kind than their parent: scale, binding, reviews.
+
+A subresource is a path below an object. ``status`` shows the object itself; these show
+something else: ``kubectl scale`` reads and writes a Scale made from the few fields it is
+about, the scheduler POSTs a Binding that becomes ``spec.nodeName``, a review is a question
+that is answered and never stored.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +13,7 @@ from copy import deepcopy
 
 from labnet.api import field
 from labnet.api.meta import Object, metadata_of
+from labnet.api.selectors import selector_terms
 from labnet.api.status import bad_request, conflict, invalid
 
 _IDENTITY = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -30,19 +37,7 @@ def scale_of(obj: Object) -> Object:
 
 def _selector_text(selector: Object) -> str:
     """Return a selector as a URL has it."""
-    if "matchLabels" not in selector and "matchExpressions" not in selector:
-        selector = {"matchLabels": selector}  # a ReplicationController's plain map
-    terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
-    for expression in selector.get("matchExpressions") or ():
-        key, values = expression["key"], ",".join(sorted(expression.get("values") or ()))
-        text = {
-            "In": f"{key} in ({values})",
-            "NotIn": f"{key} notin ({values})",
-            "Exists": key,
-            "DoesNotExist": f"!{key}",
-        }[expression["operator"]]
-        terms.append((key, text))
-    return ",".join(text for _, text in sorted(terms))
+    return ",".join(text for _, text in sorted(selector_terms(selector)))
 
 
 def with_scale(obj: Object, scale: Object) -> Object:
