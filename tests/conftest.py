@@ -14,7 +14,6 @@ from collections.abc import Callable
 
 import pytest
 
-
 _SBIN = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 
