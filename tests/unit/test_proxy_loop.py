@@ -79,7 +79,7 @@ def test_a_failed_pass_is_repeated(caplog: pytest.LogCaptureFixture) -> None:
     passes = Passes()
     passes.fail = True
     assert module.RETRY < module.RESYNC
-    loop = Loop(passes, gather=0, resync=60)
+    loop = Loop(passes, gather=0, resync=60, retry=0.01)
     end = running(loop)
     assert passes.reach(2)
     end()

@@ -25,11 +25,17 @@ class Loop:
     """Runs ``sync`` whenever it is woken, until it is stopped."""
 
     def __init__(
-        self, sync: Callable[[], object], *, gather: float = GATHER, resync: float = RESYNC
+        self,
+        sync: Callable[[], object],
+        *,
+        gather: float = GATHER,
+        resync: float = RESYNC,
+        retry: float = RETRY,
     ) -> None:
         self._sync = sync
         self._gather = gather
         self._resync = resync
+        self._retry = retry
         self._changed = threading.Event()
         self._stopped = threading.Event()
 
@@ -55,7 +61,7 @@ class Loop:
                 self._sync()
             except LabnetError as error:
                 log.warning("sync failed: %s", error)
-                wait = RETRY
+                wait = self._retry
             if self._changed.wait(wait):
                 self._stopped.wait(self._gather)
             self._changed.clear()
