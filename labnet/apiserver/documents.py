@@ -2,7 +2,7 @@
 
 kubectl's first requests are ``/api`` and ``/apis``, which it keeps for hours under an
 ETag; before it sends a file, ``/openapi/v3`` and one document per group version, kept
-for ever because its address contains a hash of it.
+for ever because its address contains a hash of it. ``/openapi/v2`` it asks for a List.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 from flask import Blueprint, Response, request
 
 from labnet.api import discovery, openapi
-from labnet.api.status import ApiError, no_such_path
+from labnet.api.status import ApiError, no_such_path, not_acceptable
+from labnet.apiserver import openapi_v2
 from labnet.apiserver.accept import JSON, discovery_version, wants_indent
 from labnet.apiserver.cache import WatchCache
 from labnet.apiserver.entry import encode
@@ -108,6 +109,10 @@ def documents(address: str) -> Blueprint:
     def resources(group: str, version: str) -> Response:
         return _json(_found(discovery.api_resource_list(group, version)))
 
+    @routes.get("/openapi/v2")
+    def old_schemas() -> Response:
+        return _old_schemas()
+
     @routes.get("/openapi/v3")
     def schemas() -> Response:
         return _json(openapi.index())
@@ -123,6 +128,18 @@ def _found(document: dict[str, Any] | None) -> dict[str, Any]:
     if document is None:
         raise no_such_path()
     return document
+
+
+def _old_schemas() -> Response:
+    """Return OpenAPI v2. Raises ApiError 406 for whoever wants JSON."""
+    if not openapi_v2.accepts(request.headers.get("Accept", "")):
+        raise not_acceptable((openapi_v2.CONTENT_TYPE,))
+    response = Response(openapi_v2.document(), content_type=openapi_v2.CONTENT_TYPE)
+    response.set_etag(openapi_v2.digest())
+    response.headers["Vary"] = "Accept"
+    response.headers["Cache-Control"] = "no-cache, private"
+    response.make_conditional(request)
+    return response
 
 
 def _schema(group_version: str) -> Response:

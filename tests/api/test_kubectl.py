@@ -26,6 +26,19 @@ spec:
     spec: {containers: [{name: c, image: "nginx:1", ports: [{containerPort: 80}]}]}
 """
 
+_LIST = """\
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: first}
+- apiVersion: v1
+  kind: Service
+  metadata: {name: second}
+  spec: {ports: [{port: 80}], selector: {app: web}}
+"""
+
 
 def test_create_get_describe_and_delete(api: RunningServer) -> None:
     created = api.kubectl("create", "deployment", "web", "--image=nginx", "--replicas=2")
@@ -46,6 +59,29 @@ def test_apply_twice_changes_nothing_and_a_change_is_a_patch(api: RunningServer)
     assert [line.split()[-1] for line in said] == ["created", "unchanged", "configured"]
     image = "jsonpath={.spec.template.spec.containers[0].image}"
     assert api.kubectl("get", "deploy", "web", "-o", image) == "nginx:2"
+
+
+def test_a_list_is_applied_object_by_object(api: RunningServer) -> None:
+    assert api.kubectl("apply", "-f", "-", stdin=_LIST).splitlines() == [
+        "configmap/first created",
+        "service/second created",
+    ]
+    assert api.kubectl("apply", "-f", "-", stdin=_LIST).splitlines() == [
+        "configmap/first unchanged",
+        "service/second unchanged",
+    ]
+
+
+def test_a_field_misspelt_in_a_list_is_named(api: RunningServer) -> None:
+    misspelt = _LIST.replace("selector:", "selektor:")
+    said = api.kubectl("create", "-f", "-", stdin=misspelt, fails=True)
+    assert 'unknown field "selektor" in io.k8s.api.core.v1.ServiceSpec' in said
+    assert "NotFound" in api.kubectl("get", "service", "second", fails=True)
+
+
+def test_the_older_document_explains_a_nested_field(api: RunningServer) -> None:
+    said = api.kubectl("explain", "service.spec.ports", "--output=plaintext-openapiv2")
+    assert "port\t<integer> -required-" in said
 
 
 def test_server_side_apply_knows_who_owns_what(api: RunningServer) -> None:

@@ -175,4 +175,13 @@ def test_schemas_may_be_kept_for_ever(api: RunningServer) -> None:
     assert "immutable" in answer.headers["Cache-Control"]
     assert "Expires" in answer.headers
     assert "components" in json.loads(answer.body)
-    assert api.get("/openapi/v2").status == 404
+
+
+def test_the_older_schema_comes_as_protobuf_only_and_once(api: RunningServer) -> None:
+    asked = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+    first = api.request("GET", "/openapi/v2", Accept=asked)
+    assert first.status == 200
+    assert "@" not in first.headers["Content-Type"]
+    etag = first.headers["ETag"]
+    assert api.request("GET", "/openapi/v2", Accept=asked, If_None_Match=etag).status == 304
+    assert api.request("GET", "/openapi/v2", Accept="application/json").status == 406
