@@ -15,7 +15,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import sha256
+from itertools import count
 from time import monotonic
 from typing import Any, Self
 
@@ -100,6 +100,7 @@ class Recorder:
         self._delay = delay
         self._queue: queue.Queue[tuple[float, Said] | None] = queue.Queue(_WAITING)
         self._ending = threading.Event()
+        self._number = count()
         self._written: OrderedDict[Said, tuple[str, int]] = OrderedDict()
         self._budgets: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
@@ -176,9 +177,13 @@ class Recorder:
         self._api.patch(EVENTS, name, said.namespace, patch)
 
     def _name(self, said: Said) -> str:
-        """Return ``<object>.<16 hex digits>``, as client-go names events."""
-        text = f"{said}{self._clock.now().isoformat()}"
-        return f"{dict(said.about)['name']}.{sha256(text.encode()).hexdigest()[:16]}"
+        """Return ``<object>.<nanoseconds, hexadecimal>``, as client-go names events.
+
+        Whoever lists events gets them by name, so those of one second stay in order. The
+        clock has microseconds; a counter fills the rest.
+        """
+        moment = int(self._clock.now().timestamp() * 1e6) * 1000 + next(self._number) % 1000
+        return f"{dict(said.about)['name']}.{moment:016x}"
 
 
 def _trim(remembered: OrderedDict[Any, Any]) -> None:

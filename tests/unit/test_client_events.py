@@ -46,6 +46,16 @@ def test_the_same_event_again_is_counted() -> None:
     assert (event["type"], event["count"]) == ("Warning", 3)
 
 
+def test_events_of_one_moment_are_listed_in_the_order_they_were_told() -> None:
+    api, clock = FakeApi(), FakeClock()
+    told = ["Scheduled", "Pulled", "Created", "Started"]
+    with Recorder(api, "kubelet", clock=clock, delay=0) as recorder:
+        for reason in told:
+            recorder.normal(POD, reason, "")
+    by_name = sorted(api.list(EVENTS).items, key=lambda event: str(event["metadata"]["name"]))
+    assert [event["reason"] for event in by_name] == told
+
+
 def test_a_counted_event_that_was_cleared_away_starts_anew() -> None:
     api = FakeApi()
     with Recorder(api, "kubelet", delay=0) as recorder:
