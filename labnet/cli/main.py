@@ -93,6 +93,7 @@ def cli(ctx: click.Context, lab: str | None, debug: bool) -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command line; return the exit code."""
+    _open_what_is_closed()
     invocation = Invocation()
     try:
         return _exit_code(
@@ -109,6 +110,19 @@ def main(args: Sequence[str] | None = None) -> int:
         return 141
     except (LabnetError, OSError) as error:
         return _explain(error, debug=invocation.debug)
+
+
+def _open_what_is_closed() -> None:
+    """Put /dev/null where a caller closed stdin, stdout or stderr (`<&-`).
+
+    Otherwise the next socket or file gets that number, and is given to a command as if
+    it were its input.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, this one
 
 
 def _exit_code(result: object) -> int:

@@ -128,3 +128,15 @@ def test_the_entry_point_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert heavy & set(done.stdout.split()) == set()
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_closed_standard_stream_is_not_what_is_opened_next(number: int) -> None:
+    code = (
+        "import os, sys, labnet.cli.main as m; os.close(int(sys.argv[1])); m.main(['ls']);"
+        "sys.exit(os.readlink('/proc/self/fd/' + sys.argv[1]) != os.devnull)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code, str(number)], check=False)
+
+    assert done.returncode == 0
