@@ -14,12 +14,13 @@ from datetime import datetime, timedelta
 
 from labnet.api.meta import Object, metadata_of
 from labnet.api.resource import Resource
-from labnet.api.status import bad_request, conflict
+from labnet.api.status import bad_request, conflict, forbidden
 from labnet.clock import parse_rfc3339, rfc3339
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 _POLICIES = {"Foreground": FOREGROUND, "Orphan": ORPHAN, "Background": ""}
 _DEFAULT_GRACE = 30
+_IMMORTAL = ("default", "kube-system", "kube-public")  # admission plugin NamespaceLifecycle
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,10 @@ def deletion(resource: Resource, obj: Object, options: Object, now: datetime) ->
     """Return what deleting ``obj`` with these DeleteOptions means.
 
     ``object`` is ``obj`` itself when nothing changes: it is being deleted already.
-    Raises ApiError 409 for a failed precondition (uid, resourceVersion).
+    Raises ApiError 403 for a namespace that the cluster cannot be without, 409 for a
+    failed precondition (uid, resourceVersion).
     """
+    _mortal(resource, obj)
     _preconditions(resource, obj, options)
     new = deepcopy(obj)
     metadata = new["metadata"]
@@ -50,6 +53,12 @@ def deletion(resource: Resource, obj: Object, options: Object, now: datetime) ->
     if resource.kind == "Namespace":
         new["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
     return Deletion(obj if new == obj else new, remove=False)
+
+
+def _mortal(resource: Resource, obj: Object) -> None:
+    name = metadata_of(obj).get("name", "")
+    if resource.kind == "Namespace" and name in _IMMORTAL:
+        raise forbidden("", resource.plural, name, "this namespace may not be deleted")
 
 
 def _preconditions(resource: Resource, obj: Object, options: Object) -> None:

@@ -3,7 +3,7 @@
 Every pod finds the API under the first address of the service range, as Service
 ``default/kubernetes``. It has no selector: the API server writes its own Endpoints.
 Everything is written only where it is absent, so a restart changes nothing but an
-address that moved.
+address that moved; and it is done over and over, so that what somebody deleted is back.
 """
 
 from __future__ import annotations

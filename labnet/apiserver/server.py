@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import ssl
-import threading
 from collections.abc import Sequence
 from random import Random
 from socket import socket
@@ -22,15 +21,16 @@ from labnet.apiserver.auth import Authenticator
 from labnet.apiserver.cache import WatchCache
 from labnet.apiserver.choice import RandomChooser
 from labnet.apiserver.kubelets import Kubelets
+from labnet.apiserver.periodic import Periodic
 from labnet.apiserver.reservations import Ranges
 from labnet.apiserver.streams import StreamLoop
 from labnet.apiserver.worker import Worker
 from labnet.clock import Clock, SystemClock
-from labnet.errors import LabnetError, Unavailable
 from labnet.store.model import Store
 from labnet.store.tls import Tls
 
 COMPACTION = 300.0  # seconds of history that etcd keeps, as under a real API server
+BOOTSTRAP = 10.0  # seconds until a deleted Service `kubernetes` is back, likewise
 
 LOG = logging.getLogger("kube-apiserver")
 
@@ -71,27 +71,34 @@ class ApiServer:
             address=f"{address[0]}:{address[1]}",
         )
         self._worker = Worker(create_app(self.parts), sockets, context)
-        self._stopping = threading.Event()
-        self._compactor = threading.Thread(target=self._compact, name="compactor", daemon=True)
+        self._known = 0  # the revision at the last compaction
+        self._periodic = (
+            Periodic("compaction", COMPACTION, self._compact),
+            Periodic("bootstrap", BOOTSTRAP, self.bootstrap),
+        )
 
     def __enter__(self) -> Self:
         self.parts.cache.start()
         self.parts.streams.start()
-        self._compactor.start()
-        address, now = self._address, self.parts.clock.now()
-        first = str(self.parts.ranges.first_address)
+        for task in self._periodic:
+            task.start()
         try:
-            bootstrap.write(self.parts.writing(), first, *address, now)
+            self.bootstrap()
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stopping.set()
+        for task in self._periodic:
+            task.stop()
         self.parts.streams.stop()
         self.parts.cache.stop()
-        self._compactor.join()
+
+    def bootstrap(self) -> None:
+        """Write those of the first objects that are not there. Raises Unavailable."""
+        first, now = str(self.parts.ranges.first_address), self.parts.clock.now()
+        bootstrap.write(self.parts.writing(), first, *self._address, now)
 
     def serve(self) -> None:
         """Answer requests until ``stop``."""
@@ -103,14 +110,7 @@ class ApiServer:
         self._worker.stop()
 
     def _compact(self) -> None:
-        """Let the store forget what is older than ``COMPACTION``, that long after it."""
-        revision = 0
-        while not self._stopping.wait(COMPACTION):
-            try:
-                if revision:
-                    self.parts.store.compact(revision)
-                revision = self.parts.cache.revision
-            except Unavailable as error:
-                LOG.info("no compaction this time: %s", error.message)
-            except LabnetError as error:
-                LOG.warning("compaction: %s", error.message)
+        """Let the store forget what is older than the last time this was called."""
+        if self._known:
+            self.parts.store.compact(self._known)
+        self._known = self.parts.cache.revision

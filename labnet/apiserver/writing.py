@@ -139,7 +139,7 @@ class Writing:
         raise conflict(resource.group, resource.plural, target.name)
 
     def delete(self, target: Target, options: Object, author: Author) -> Written:
-        """Delete at once, or mark for deletion. Raises ApiError 404, 409."""
+        """Delete at once, or mark for deletion. Raises ApiError 403, 404, 409."""
         resource = target.resource
         for _ in range(ATTEMPTS):
             entry = self._present(target)

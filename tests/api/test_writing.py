@@ -5,8 +5,11 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
+
 from tests.api.server import RunningServer, config_map, pod
 
+_WANTED = ("spec", "subsets", "endpoints", "ports")
 _MAPS = "/api/v1/namespaces/default/configmaps"
 _PODS = "/api/v1/namespaces/default/pods"
 _DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -183,6 +186,41 @@ def test_a_namespace_must_be_there_and_not_going(api: RunningServer) -> None:
     finalized = {"metadata": {"name": "going"}, "spec": {"finalizers": []}}
     api.request("PUT", "/api/v1/namespaces/going/finalize", finalized)
     assert api.get("/api/v1/namespaces/going").status == 404
+
+
+@pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
+def test_a_namespace_that_the_cluster_needs_is_not_deleted(api: RunningServer, name: str) -> None:
+    refused = api.request("DELETE", f"/api/v1/namespaces/{name}")
+    assert (refused.status, refused.json["reason"]) == (403, "Forbidden")
+    why = f'namespaces "{name}" is forbidden: this namespace may not be deleted'
+    assert refused.json["message"] == why
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/namespaces/default/services/kubernetes",
+        "/api/v1/namespaces/default/endpoints/kubernetes",
+        "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes",
+    ],
+)
+def test_what_the_api_itself_needs_comes_back_when_deleted(api: RunningServer, path: str) -> None:
+    before = api.get(path).json
+    assert api.request("DELETE", path).status == 200
+    api.server.bootstrap()
+    after = api.get(path).json
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    assert [after.get(k) for k in _WANTED] == [before.get(k) for k in _WANTED]
+
+
+def test_looking_after_the_first_objects_writes_nothing_while_all_are_there(
+    api: RunningServer,
+) -> None:
+    before = api.server.parts.cache.revision
+    api.server.bootstrap()
+    assert api.post(_MAPS, config_map("next")).json["metadata"]["resourceVersion"] == str(
+        before + 1
+    )
 
 
 def test_verbs_a_resource_lacks_are_not_allowed(api: RunningServer) -> None:
