@@ -42,6 +42,6 @@ def validate(file: str, settings: tuple[str, ...]) -> None:
 
     lab = load(resolve(file), assignments(settings))
     click.echo(
-        f"{file} is fine: lab {lab.name}, {len(lab.nodes)} nodes, "
-        f"{len(lab.clients)} clients, {len(lab.objects)} objects"
+        f"{file} is fine: lab {lab.name}; nodes: {len(lab.nodes)}, "
+        f"clients: {len(lab.clients)}, objects: {len(lab.objects)}"
     )
