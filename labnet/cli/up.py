@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("scenario", required=False, metavar="[FILE|NAME]")
 @click.option("--name", metavar="NAME", help="Call the lab NAME instead of what FILE calls it.")
-@click.option("--proxy-mode", metavar="MODE", help="How Services are programmed: iptables.")
+@click.option(
+    "--proxy-mode", metavar="MODE", help="How Services are programmed: iptables or userspace."
+)
 @click.option("--rule-style", metavar="STYLE", help="Shape of the rules: current or v1.2.")
 @click.option("--backend", metavar="TYPE", help="flannel's backend: vxlan or host-gw.")
 @click.option("--runtime", metavar="RUNTIME", help="What runs containers: process.")

@@ -11,6 +11,7 @@ reset; keep-alives find out about peers that vanished.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import select
 import socket
@@ -198,12 +199,20 @@ class TcpRelay:
         try:
             more = way.pump()
         except OSError:
+            self._last_words(way)
             self.reset()
             return
         if more:
             self._loop.again(lambda: self._pump(way))
         elif all(w.ended for w in self._ways):
             self.close()
+
+    def _last_words(self, broken: Direction) -> None:
+        """Pass on what the end that takes no more has said before it was gone."""
+        for way in self._ways:
+            if way is not broken:
+                with contextlib.suppress(OSError):
+                    way.pump()
 
 
 def _is_broken(end: socket.socket) -> bool:

@@ -21,7 +21,7 @@ class Proxy:
     """How Services are programmed: ``mode`` of kube-proxy, ``style`` of its rules."""
 
     mode: str = "iptables"
-    style: str = "current"  # or "v1.2"; iptables mode only
+    style: str = "current"  # or "v1.2"
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,9 @@ def test_a_wrong_scenario_starts_nothing(no_labs: Path, capsys: Captured) -> Non
 def test_validate_says_what_a_good_scenario_has(capsys: Captured) -> None:
     assert main(["validate", "my-nginx"]) == 0
 
-    assert capsys.readouterr().out.startswith("my-nginx is fine: lab my-nginx; nodes: 3, clients: 1,")
+    assert capsys.readouterr().out.startswith(
+        "my-nginx is fine: lab my-nginx; nodes: 3, clients: 1,"
+    )
 
 
 def test_scenarios_lists_what_is_shipped(capsys: Captured) -> None:

@@ -120,7 +120,7 @@ def _config_map(name: str) -> str:
         ),
         pytest.param(
             HEAD + "spec: {proxy: {mode: iptable}}",
-            "lab.yaml:4:22: spec.proxy.mode must be one of iptables, "
+            "lab.yaml:4:22: spec.proxy.mode must be one of iptables, userspace, "
             'not "iptable"; did you mean "iptables"?',
             id="misspelt mode",
         ),

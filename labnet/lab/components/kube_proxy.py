@@ -19,7 +19,7 @@ from labnet.errors import LabnetError, Unsupported
 from labnet.kernel.conntrack import LinuxConntrack
 from labnet.kernel.linux import LinuxKernel
 from labnet.lab.components.lifetime import until_terminated, when
-from labnet.lab.components.proxy_modes import MODES, mode_of, others
+from labnet.lab.components.proxy_modes import MODES, STYLED, mode_of, others
 from labnet.node.kube_proxy.mode import Settings
 from labnet.node.kube_proxy.run import KubeProxy
 from labnet.plan.ops import SetSysctl
@@ -31,7 +31,7 @@ log = logging.getLogger("kube-proxy")
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What the component is told; ``style`` counts in iptables mode only."""
+    """What the component is told; ``style`` counts in the modes of ``STYLED``."""
 
     api: str
     tls: Tls
@@ -86,10 +86,10 @@ def main(config: dict[str, object]) -> None:
 
 
 def _say(settled: Config) -> None:
-    if settled.mode == "iptables":
-        log.info("mode iptables, rule style %s", settled.style)
+    if settled.mode in STYLED:
+        log.info("mode %s, rule style %s", settled.mode, settled.style)
     elif settled.style != "current":
-        log.info("mode %s; style %s is for iptables mode only", settled.mode, settled.style)
+        log.info("mode %s ignores rule style %s", settled.mode, settled.style)
     else:
         log.info("mode %s", settled.mode)
 

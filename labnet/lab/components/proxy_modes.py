@@ -11,7 +11,9 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
+from labnet.clock import SystemClock
 from labnet.errors import Unsupported
+from labnet.kernel.conntrack import LinuxConntrack
 from labnet.kernel.netfilter import LinuxNetfilter
 from labnet.node.kube_proxy.iptables import IptablesMode
 from labnet.node.kube_proxy.mode import Mode, Settings
@@ -46,4 +48,20 @@ def _iptables(settings: Settings, style: Style, stack: ExitStack) -> Mode:
     return IptablesMode(RuleConfig(settings.pod_cidr, settings.address), kernel, style)
 
 
-MODES: Mapping[str, Build] = {"iptables": _iptables}
+def _userspace(settings: Settings, style: Style, stack: ExitStack) -> Mode:
+    # Imported here: a relay and its loop are in few labs' processes.
+    from labnet.kernel.relay import LinuxRelays
+    from labnet.node.kube_proxy.userspace import UserspaceMode
+
+    return UserspaceMode(
+        settings,
+        stack.enter_context(LinuxNetfilter()),
+        stack.enter_context(LinuxConntrack()),
+        stack.enter_context(LinuxRelays()),
+        SystemClock(),
+        style,
+    )
+
+
+MODES: Mapping[str, Build] = {"iptables": _iptables, "userspace": _userspace}
+STYLED = frozenset({"iptables", "userspace"})  # the modes that can write rules in two styles
